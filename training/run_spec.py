@@ -1,0 +1,159 @@
+"""The run spec: what every host of a stack runs, as one YAML file. A leaf: standard library and yaml only.
+
+Owns the contract between infra/ (which writes it) and training/launch.py (which obeys it): its fields, its identity and
+its parser. Refuses to own how values are chosen (infra/settings.py) and who a host is (training/hosts.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import yaml
+
+VERSION = 1
+
+type MaxTextValue = str | int | float | bool | None | list[str]
+
+
+class RunSpecError(ValueError):
+    """The run spec cannot be read; the message names the key."""
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """Prepared text, made by training/data.
+
+    `directory` holds `manifest.json`, `train-*.array_record`, `heldout-*.array_record` and the tokenizer.
+    `content` is the hash of sources and options that names it on every machine. `max_epochs` is how often a run may
+    see each token; a run that needs more is refused.
+    """
+
+    directory: str
+    content: str
+    max_epochs: int
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What the hosts run. Counts are per slice or host as named; `steps` is the last step count, not an increment.
+
+    `output_directory` holds `<run_name>/` with checkpoints, metrics and the run record. `maxtext` holds every MaxText
+    field that is not a host's own business: the stack's overrides plus what settings derived from the hardware row.
+    """
+
+    stack: str
+    run_name: str
+    platform: str
+    slices: int
+    hosts_per_slice: int
+    devices_per_host: int
+    steps: int
+    output_directory: str
+    data: DataSpec | None
+    maxtext: Mapping[str, MaxTextValue]
+
+    @property
+    def hosts(self) -> int:
+        return self.slices * self.hosts_per_slice
+
+    @property
+    def devices(self) -> int:
+        return self.hosts * self.devices_per_host
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Tokens of the global batch, padding counted."""
+        batch = float(cast(float, self.maxtext["per_device_batch_size"])) * self.devices
+        accumulation = int(cast(int, self.maxtext.get("gradient_accumulation_steps") or 1))
+        return round(batch) * accumulation * int(cast(int, self.maxtext["max_target_length"]))
+
+    def to_yaml(self) -> str:
+        document = {"version": VERSION, **dataclasses.asdict(self), "maxtext": dict(sorted(self.maxtext.items()))}
+        return yaml.safe_dump(document, sort_keys=False, width=120)
+
+
+# What may change while a run stays the same run: its length, what is derived from its length, and how often it saves,
+# evaluates or logs. Everything else names another run.
+_NOT_IDENTITY = frozenset(
+    {
+        "steps", "learning_rate_schedule_steps", "checkpoint_period", "eval_interval", "eval_start_step", "eval_steps",
+        "log_period", "enable_tensorboard", "max_num_checkpoints_to_keep",
+    }
+)  # fmt: skip
+
+
+def identity(spec: RunSpec) -> dict[str, Any]:
+    """The settings that make two runs the same run, flat, for hashing and for showing differences.
+
+    Directories are left out (a moved clone continues its run), `steps` and what follows from it too.
+    """
+    flat: dict[str, Any] = {
+        "platform": spec.platform,
+        "slices": spec.slices,
+        "hosts_per_slice": spec.hosts_per_slice,
+        "devices_per_host": spec.devices_per_host,
+        "data": spec.data.content if spec.data else "synthetic",
+    }
+    return flat | {f"training.{key}": value for key, value in spec.maxtext.items() if key not in _NOT_IDENTITY}
+
+
+def short_hash(value: Any) -> str:
+    """Eight hex digits of the canonical JSON of `value`."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def default_run_name(spec: RunSpec) -> str:
+    """The stack plus a short hash of the run's identity."""
+    return f"{spec.stack}-{short_hash(identity(spec))}"
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """One line per identity key that differs, `key: old -> new`, sorted."""
+    absent = "(not set)"
+    return [
+        f"{key}: {old.get(key, absent)} -> {new.get(key, absent)}"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key, absent) != new.get(key, absent)
+    ]
+
+
+def epochs_needed(spec: RunSpec, train_tokens: int) -> float:
+    """How many times the run reads each training token; above `data.max_epochs` the run is refused."""
+    return spec.steps * spec.tokens_per_step / max(train_tokens, 1)
+
+
+def parse(text: str) -> RunSpec:
+    """Read a run spec. Raises RunSpecError naming the key that is missing, unknown or of the wrong type."""
+    document = yaml.safe_load(text)
+    if not isinstance(document, dict):
+        raise RunSpecError("run spec is not a mapping")
+    fields = cast(dict[str, Any], document)
+    version = fields.pop("version", None)
+    if version != VERSION:
+        raise RunSpecError(f"run spec has version {version!r}, this code reads {VERSION}; run `pulumi up` again")
+    data = fields.get("data")
+    if data is not None:
+        fields["data"] = DataSpec(**_checked(cast(dict[str, Any], data), DataSpec, "data."))
+    return RunSpec(**_checked(fields, RunSpec, ""))
+
+
+_SCALARS: dict[str, type] = {"str": str, "int": int}
+
+
+def _checked(fields: dict[str, Any], kind: type, prefix: str) -> dict[str, Any]:
+    known = {field.name: str(field.type) for field in dataclasses.fields(kind)}
+    for key in fields:
+        if key not in known:
+            raise RunSpecError(f"run spec key '{prefix}{key}' is unknown; allowed: {', '.join(known)}")
+    for key, annotation in known.items():
+        if key not in fields:
+            raise RunSpecError(f"run spec key '{prefix}{key}' is missing")
+        expected = _SCALARS.get(annotation)
+        if expected and (not isinstance(fields[key], expected) or isinstance(fields[key], bool)):
+            raise RunSpecError(f"run spec key '{prefix}{key}' is {fields[key]!r}, expected {expected.__name__}")
+    return fields
