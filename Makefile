@@ -1,0 +1,50 @@
+# make up      sets up everything, trains on this machine, shows the result
+# make test    sets up everything, runs all tests
+# Every target needs only Python 3.12, make and git; the first one run makes .venv and a Pulumi engine.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+STACK ?= local
+ARGS ?=
+ONLY ?=
+BIN := .venv/bin
+HOST_PYTHON = $$(SLIPWAY_GROUP=dev tools/host-env.sh)
+
+.PHONY: help setup up preview destroy lint test bench golden lock clean
+
+help:
+	@sed -n '1,3s/^# //p' Makefile
+
+setup:
+	@tools/setup.sh
+
+up: setup
+	@$(BIN)/pulumi up --yes --stack $(STACK) $(ARGS)
+	@$(BIN)/slipway watch $(STACK)
+
+preview: setup
+	@$(BIN)/pulumi preview --stack $(STACK) $(ARGS)
+
+destroy: setup
+	@$(BIN)/pulumi destroy --yes --stack $(STACK) $(ARGS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/shellcheck -x tools/*.sh training/*.sh infra/providers/pulumi-resource-slipway .ci/run
+
+# Two environments, two sessions: the operator's, and the hosts' (with MaxText).
+test: setup
+	$(BIN)/pytest tests/unit tests/engine $(ARGS)
+	"$(HOST_PYTHON)" -m pytest tests/training $(ARGS)
+
+bench: setup
+	@$(BIN)/python -m bench $(ONLY)
+
+lock: setup
+	$(BIN)/uv lock
+	$(BIN)/uv lock --project training
+	"$(HOST_PYTHON)" -m training.maxtext_schema > training/maxtext_schema.json.new
+	mv training/maxtext_schema.json.new training/maxtext_schema.json

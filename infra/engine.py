@@ -1,0 +1,384 @@
+"""The `pulumi` of this project: finds the engine that setup got, gives it a state, a passphrase and a stack, and becomes it.
+
+Owns: which engine runs, the state in .slipway/state where the user has chosen no backend, creating a stack's state on first
+use, and the locks that killed engines leave there. Refuses to own: anything the engine does itself; every argument reaches it
+unchanged. Runs at every command, so it imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import fcntl
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+ROOT = Path(__file__).resolve().parent.parent
+STACKS = "stacks"  # stackConfigDir of Pulumi.yaml
+
+REFUSED = 255
+
+# Flags whose value is the next argument, as far as they can stand before a command's words or hold something like `-s`.
+VALUE_FLAGS = frozenset(
+    "--cwd --color --tracing --otel-traces --profiling --memprofilerate --verbose --message --config --config-file --target"
+    " --target-replace --replace --exclude --parallel --secrets-provider --policy-pack --policy-pack-config --file --plan".split()
+)
+VALUE_LETTERS = frozenset("Cvmcptx")
+
+# Commands that work on one stack that has to exist. The engine's own aliases are spelled out.
+STACK_COMMANDS = frozenset(
+    "preview pre up update refresh destroy down dn import config stack cancel watch logs state console env".split()
+)
+# `pulumi stack X` that make, list or remove stacks instead.
+STACK_ADMINISTRATION = frozenset("init new ls list rm remove unselect".split())
+MUTATING = frozenset(("up", "update", "refresh", "destroy", "down", "dn", "import", "watch"))
+MUTATING_STACK = frozenset(("rm", "remove", "import", "rename"))
+# These choose a backend, which ours must not answer for.
+BACKEND_COMMANDS = frozenset(("login", "logout"))
+
+
+class Refusal(Exception):
+    """Why the engine is not started, in one sentence."""
+
+
+# --- what the command line says ---
+
+
+@dataclass(frozen=True)
+class Command:
+    """words: the arguments that are no flags. stack: as given, maybe `organization/project/name`."""
+
+    words: tuple[str, ...]
+    stack: str | None
+    cwd: str | None
+    help: bool
+    config_file: bool
+
+    @property
+    def name(self) -> str:
+        return self.words[0] if self.words else ""
+
+    @property
+    def action(self) -> str:
+        return self.words[1] if len(self.words) > 1 else ""
+
+    @property
+    def needs_stack(self) -> bool:
+        administration = self.name == "stack" and self.action in STACK_ADMINISTRATION
+        return self.name in STACK_COMMANDS and not administration and not self.help
+
+    @property
+    def mutates(self) -> bool:
+        mutating = self.name in MUTATING or (self.name == "stack" and self.action in MUTATING_STACK)
+        return mutating and not self.help
+
+
+def parse(arguments: Sequence[str]) -> Command:
+    words: list[str] = []
+    values: dict[str, str] = {}
+    seen_help = False
+    rest: Iterator[str] = iter(arguments)
+    for argument in rest:
+        if argument == "--":
+            break
+        if argument.startswith("--"):
+            flag, equals, value = argument.partition("=")
+            if flag in VALUE_FLAGS or flag == "--stack":
+                values[flag] = value if equals else next(rest, "")
+            seen_help = seen_help or flag == "--help"
+        elif argument.startswith("-") and len(argument) > 1:
+            for position, letter in enumerate(argument[1:], start=2):
+                seen_help = seen_help or letter == "h"
+                if letter == "s" or letter in VALUE_LETTERS:
+                    value = argument[position:].removeprefix("=") or next(rest, "")
+                    values[{"s": "--stack", "C": "--cwd"}.get(letter, letter)] = value
+                    break
+        else:
+            words.append(argument)
+    stack = values.get("--stack")
+    if stack is None and words[:1] == ["cancel"] and len(words) > 1:
+        stack = words[1]
+    if stack is None and words[:1] == ["stack"] and words[1:2] and words[1] in ("select", "rm", "remove") and len(words) > 2:
+        stack = words[2]
+    return Command(tuple(words), stack or None, values.get("--cwd"), seen_help, "--config-file" in values)
+
+
+def local_name(stack: str, project: str) -> str | None:
+    """The stack's own name, or None where it is another project's, or no name at all (the engine says so better)."""
+    *owner, name = stack.split("/")
+    if owner and owner[-1] != project and len(owner) > 1:
+        return None
+    return name if re.fullmatch(r"[A-Za-z0-9_.-]+", name) else None
+
+
+# --- which backend, and what the engine finds in its environment ---
+
+
+def user_chose_backend(environment: Mapping[str, str], credentials: str, project: str) -> bool:
+    """credentials: text of Pulumi's credentials.json, project: text of Pulumi.yaml; empty where there is none."""
+    if environment.get("PULUMI_BACKEND_URL"):
+        return True
+    if re.search(r"^backend:", project, re.MULTILINE):
+        return True
+    try:
+        return bool(json.loads(credentials or "{}").get("current"))
+    except (ValueError, AttributeError):
+        return True  # a broken file is the engine's to explain
+
+
+def credentials_path(environment: Mapping[str, str]) -> Path:
+    folder = environment.get("PULUMI_CREDENTIALS_PATH") or environment.get("PULUMI_HOME")
+    return Path(folder or os.path.join(environment.get("HOME") or "/", ".pulumi")) / "credentials.json"
+
+
+def state_directory(root: Path) -> Path:
+    return root / ".slipway" / "state"
+
+
+def state_url(root: Path) -> str:
+    return "file://" + quote(str(state_directory(root)))
+
+
+def engine_environment(environment: Mapping[str, str], root: Path, engine: Path, backend_url: str | None) -> dict[str, str]:
+    """What the engine gets: the project's Python first on PATH (a built language host looks nowhere else), then the engine."""
+    result = dict(environment)
+    venv = root / ".venv"
+    first = [str(venv / "bin"), str(engine)]
+    others = [part for part in environment.get("PATH", os.defpath).split(os.pathsep) if part not in first]
+    result["PATH"] = os.pathsep.join([*first, *others])
+    result["VIRTUAL_ENV"] = str(venv)
+    result["PULUMI_SKIP_UPDATE_CHECK"] = "true"
+    result.setdefault("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "true")
+    if "PULUMI_CONFIG_PASSPHRASE_FILE" not in result:
+        # stack files carry a salt for the empty passphrase; without any passphrase even a preview fails
+        result.setdefault("PULUMI_CONFIG_PASSPHRASE", "")
+    if backend_url is not None:
+        result["PULUMI_BACKEND_URL"] = backend_url
+    return result
+
+
+# --- locks of the file backend: .pulumi/locks/organization/<project>/<stack>/<id>.json ---
+
+
+@dataclass(frozen=True)
+class Lock:
+    """One lock file. pid, user, host and since are None where the file cannot be read."""
+
+    path: Path
+    stack: str
+    pid: int | None = None
+    user: str | None = None
+    host: str | None = None
+    since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that runs now; started in seconds since the epoch, None where the system does not tell."""
+
+    name: str
+    started: float | None
+
+
+def parse_lock(path: Path, text: str) -> Lock:
+    stack = path.parent.name
+    try:
+        fields = json.loads(text)
+        since = datetime.fromisoformat(fields["timestamp"])
+        return Lock(path, stack, int(fields["pid"]), str(fields["username"]), str(fields["hostname"]), since)
+    except (ValueError, KeyError, TypeError):
+        return Lock(path, stack)
+
+
+def read_locks(state: Path, project: str, stack: str | None) -> list[Lock]:
+    """Locks of one stack, or of every stack of the project where none is named."""
+    folder = state / ".pulumi" / "locks" / "organization" / project
+    locks: list[Lock] = []
+    for path in sorted(folder.glob(f"{stack or '*'}/*.json")):
+        with contextlib.suppress(FileNotFoundError):  # its engine ended between the listing and here
+            locks.append(parse_lock(path, path.read_text()))
+    return locks
+
+
+def find_process(pid: int) -> Process | None:
+    """None where no such process runs; a zombie does not run."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return None
+    except PermissionError:
+        pass  # another user's
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        boot = re.search(r"^btime (\d+)", Path("/proc/stat").read_text(), re.MULTILINE)
+    except OSError:
+        return Process("", None)
+    # the name stands in brackets and may hold spaces and brackets itself
+    name, fields = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 2 :].split()
+    if fields[0] in "ZX":
+        return None
+    started = int(boot[1]) + int(fields[19]) / os.sysconf("SC_CLK_TCK") if boot else None
+    return Process(name, started)
+
+
+def holder_is_gone(lock: Lock, hostname: str, process: Process | None) -> bool:
+    """Whether the engine that took the lock is surely dead. process: what runs under the lock's pid on this host."""
+    if lock.pid is None or lock.since is None or lock.host != hostname:
+        return False
+    if process is None:
+        return True
+    # A clock that was set forward makes a live engine look younger than its lock, so an engine's pid keeps the lock.
+    if process.started is None or process.name == "pulumi":
+        return False
+    return process.started > lock.since.timestamp() + 2
+
+
+def explain(lock: Lock) -> str:
+    cancel = f".venv/bin/pulumi cancel --stack {lock.stack}"
+    if lock.pid is None or lock.since is None:
+        return f"stack {lock.stack!r} has an unreadable lock ({lock.path}); if no pulumi is at work on it, run: {cancel}"
+    holder = f"{lock.user}@{lock.host} (pid {lock.pid})"
+    since = lock.since.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return f"stack {lock.stack!r} is in use by {holder} since {since}; wait until that ends, or if it never will, run: {cancel}"
+
+
+# --- stacks ---
+
+
+def stack_is_in_state(state: Path, project: str, stack: str) -> bool:
+    folder = state / ".pulumi" / "stacks" / project
+    return any((folder / f"{stack}.json{ending}").exists() for ending in ("", ".gz"))
+
+
+def missing_stack(stack: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(stack, known, n=3, cutoff=0.4) or sorted(known)[:5]
+    return (
+        f"no stack {stack!r}: there is no {STACKS}/Pulumi.{stack}.yaml; nearest: {', '.join(near) or 'none'}."
+        f" Name one of those, or add the file (docs/adding-a-size.md)."
+    )
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+
+
+def project_name(project: str) -> str:
+    """project: text of Pulumi.yaml. Read without a YAML parser, whose import would cost more than the rest."""
+    found = re.search(r"^name:\s*[\"']?([A-Za-z0-9_.-]+)", project, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def project_directory(start: Path) -> Path | None:
+    return next((folder for folder in (start, *start.parents) if (folder / "Pulumi.yaml").exists()), None)
+
+
+def engine_directory(root: Path) -> Path:
+    recorded = read_text(root / ".venv" / "engine-path").strip()
+    engine = Path(recorded)
+    if not recorded or not os.access(engine / "pulumi", os.X_OK) or engine.resolve() == (root / ".venv/bin").resolve():
+        raise Refusal("no Pulumi engine yet; run: make setup")
+    return engine
+
+
+# --- acting ---
+
+
+def clear_locks(command: Command, state: Path, project: str, stack: str | None) -> None:
+    hostname = socket.gethostname()
+    for lock in read_locks(state, project, stack):
+        process = None if lock.pid is None else find_process(lock.pid)
+        if holder_is_gone(lock, hostname, process):
+            lock.path.unlink(missing_ok=True)
+            lock.path.with_name(lock.path.name + ".attrs").unlink(missing_ok=True)
+            print(f"note: removed the lock on stack {lock.stack!r} that a killed pulumi (pid {lock.pid}) left", file=sys.stderr)
+        elif command.mutates and stack is not None:
+            raise Refusal(explain(lock))
+
+
+def create_stack(root: Path, engine: Path, environment: Mapping[str, str], project: str, stack: str) -> None:
+    state = state_directory(root)
+    folder = os.open(state, os.O_RDONLY)
+    try:
+        # two first commands at a time: one creates, the other finds it created
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if stack_is_in_state(state, project, stack):
+            return
+        made = subprocess.run(
+            [engine / "pulumi", "stack", "init", stack, "--no-select", "--non-interactive", "--color", "never"],
+            cwd=root,
+            env=dict(environment),
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        os.close(folder)
+    if made.returncode != 0:
+        said = (made.stderr.strip() or made.stdout.strip() or "it said nothing").splitlines()[0]
+        raise Refusal(f"cannot create stack {stack!r} in {state}: {said.removeprefix('error: ')}")
+
+
+def prepare(arguments: Sequence[str], environment: Mapping[str, str], root: Path) -> tuple[Path, dict[str, str]]:
+    """The engine to become and its environment, after what has to be done first."""
+    engine = engine_directory(root)
+    command = parse(arguments)
+
+    here = project_directory((Path.cwd() / (command.cwd or ".")).resolve())
+    if here is not None and here != root.resolve():
+        # another project, run with this .venv active: none of our state or stacks
+        path = os.pathsep.join([str(engine), environment.get("PATH", os.defpath)])
+        return engine / "pulumi", {**environment, "PATH": path}
+
+    project_text = read_text(root / "Pulumi.yaml")
+    url = state_url(root)
+    chosen = environment.get("PULUMI_BACKEND_URL") != url and user_chose_backend(
+        environment, read_text(credentials_path(environment)), project_text
+    )
+    if chosen or command.name in BACKEND_COMMANDS:
+        return engine / "pulumi", engine_environment(environment, root, engine, None)
+
+    state = state_directory(root)
+    state.mkdir(parents=True, exist_ok=True)
+    ready = engine_environment(environment, root, engine, url)
+    if not (command.needs_stack or command.mutates):
+        return engine / "pulumi", ready
+
+    project = project_name(project_text)
+    given = command.stack or environment.get("PULUMI_STACK")
+    stack = local_name(given, project) if given else None
+    if given and not stack:
+        return engine / "pulumi", ready
+    clear_locks(command, state, project, stack)
+    if stack and command.needs_stack and not stack_is_in_state(state, project, stack):
+        if not (root / STACKS / f"Pulumi.{stack}.yaml").exists() and not command.config_file:
+            known = [path.name[len("Pulumi.") : -len(".yaml")] for path in (root / STACKS).glob("Pulumi.*.yaml")]
+            raise Refusal(missing_stack(stack, known))
+        create_stack(root, engine, ready, project, stack)
+    return engine / "pulumi", ready
+
+
+def run(arguments: Sequence[str], environment: Mapping[str, str], root: Path) -> int:
+    """Becomes the engine; returns only where it refuses to."""
+    try:
+        engine, ready = prepare(arguments, environment, root)
+        os.execve(engine, [str(engine), *arguments], ready)
+    except (Refusal, OSError) as reason:
+        print(f"error: {reason}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+    return REFUSED
+
+
+def main() -> int:
+    return run(sys.argv[1:], os.environ, ROOT)

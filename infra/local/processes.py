@@ -1,0 +1,85 @@
+"""Host processes on this machine: start one detached, find it again, end it with everything it started.
+
+A host's processes are those whose environment carries SLIPWAY_HOST_DIR=<its directory>: the environment is inherited, so
+a child that made a session of its own, or one started just before an engine was killed, is still found. A pid is never
+trusted alone: psutil compares the start time before it signals.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+LABEL = "SLIPWAY_HOST_DIR"
+
+
+def start_detached(command: Sequence[str], environment: Mapping[str, str], directory: Path, log: Path) -> psutil.Process:
+    """Start `command` in a session of its own, labelled with `directory`, its output appended to `log`."""
+    with log.open("ab") as sink:
+        started = subprocess.Popen(
+            command,
+            env={**environment, LABEL: str(directory)},
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return psutil.Process(started.pid)
+
+
+def labelled(root: Path) -> list[psutil.Process]:
+    """Every live process of the hosts whose directory is `root` or lies below it."""
+    return list(_labelled(str(root)))
+
+
+def _labelled(root: str) -> Iterator[psutil.Process]:
+    for process in psutil.process_iter():
+        try:
+            directory = process.environ().get(LABEL)
+            if directory and (directory == root or directory.startswith(root + os.sep)) and _alive(process):
+                yield process
+        except psutil.Error:
+            continue  # ended meanwhile, or another user's: not ours
+
+
+def _alive(process: psutil.Process) -> bool:
+    return process.status() != psutil.STATUS_ZOMBIE
+
+
+def find(pid: int, started: float) -> psutil.Process | None:
+    """The process of that pid and start time (seconds since the epoch), or None: a reused pid is somebody else."""
+    try:
+        process = psutil.Process(pid)
+        # psutil derives the start time from boot time, which a clock step can shift by a little.
+        return process if abs(process.create_time() - started) < 2.0 and _alive(process) else None
+    except psutil.Error:
+        return None
+
+
+def ask_to_stop(process: psutil.Process) -> None:
+    """SIGTERM to a host's leader, which saves a checkpoint and ends."""
+    _signal(process, signal.SIGTERM)
+
+
+def kill_all(root: Path) -> int:
+    """SIGKILL everything labelled below `root` until a scan finds nothing; how many were ended."""
+    ended = 0
+    while processes := labelled(root):
+        for process in processes:
+            _signal(process, signal.SIGKILL)
+        gone, _ = psutil.wait_procs(processes, timeout=5)
+        ended += len(gone)
+    return ended
+
+
+def _signal(process: psutil.Process, number: int) -> None:
+    try:
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
+        return

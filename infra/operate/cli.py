@@ -1,0 +1,146 @@
+"""The day-2 command `slipway`. Entry point: the only place here that prints and picks exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from infra import settings as stack_settings
+from infra.operate.hosts import OPEN, Hosts
+from infra.operate.report import ABSENT, stack_report
+from infra.operate.watch import cells, watch
+from infra.paths import ROOT, WORK, of_stack
+from infra.settings import SettingsError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Watch and steer what `pulumi up` has started.")
+data_app = typer.Typer(no_args_is_help=True, help="Turn text into what training reads.")
+app.add_typer(data_app, name="data")
+
+Stack = Annotated[str, typer.Argument(help="A stack: `local` is stacks/Pulumi.local.yaml.")]
+
+
+def _fail(message: str) -> NoReturn:
+    Console(stderr=True).print(f"[red]error:[/] {message}", highlight=False, soft_wrap=True)
+    raise typer.Exit(2)
+
+
+def _open(stack: str) -> Hosts:
+    try:
+        return OPEN[stack_settings.from_file(stack).target](stack)
+    except SettingsError as error:
+        _fail(str(error))
+
+
+@app.command("watch")
+def watch_command(stack: Stack) -> None:
+    """Follow training until it ends; Ctrl-C leaves it running."""
+    try:
+        report = watch(_open(stack), Console())
+    except KeyboardInterrupt:
+        Console().print(
+            f"\ntraining goes on; see it again with `slipway watch {stack}`, stop it with `slipway stop {stack}`", highlight=False
+        )
+        raise typer.Exit(130) from None
+    raise typer.Exit(0 if report.phase == "finished" else 1)
+
+
+@app.command()
+def status(stack: Stack, as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> None:
+    """The phase of the stack and of each host."""
+    hosts = _open(stack)
+    report = stack_report(stack, hosts.list())
+    if as_json:
+        typer.echo(json.dumps(report.to_json() | {"run_directory": str(hosts.run_directory() or "")}))
+        return
+    at = f", step {report.step} of {report.steps}" if report.step is not None else ""
+    typer.echo(f"{stack}: {report.phase}{at}" + (f" ({report.reason})" if report.reason else ""))
+    for host in report.hosts:
+        typer.echo("  " + " · ".join(cell for cell in cells(host) if cell))
+    if report.phase == ABSENT:
+        typer.echo(f"  nothing is deployed; start it with: make up STACK={stack}")
+
+
+@app.command()
+def logs(
+    stack: Stack,
+    host: Annotated[int, typer.Option(help="Which host, from 0.")] = 0,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the host ends.")] = False,
+) -> None:
+    """A host's log."""
+    try:
+        for line in _open(stack).logs(host, follow):
+            typer.echo(line)
+    except LookupError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+@app.command()
+def stop(stack: Stack) -> None:
+    """Save a checkpoint and end training; `start` resumes it."""
+    hosts = _open(stack)
+    if not any(host.record.process() for host in hosts.list()):
+        _fail(f"nothing of stack '{stack}' is running")
+    with Console(stderr=True).status("stopping") as line:
+        hosts.stop(line.update)
+    report = stack_report(stack, hosts.list())
+    typer.echo(f"{stack}: {report.phase} at step {report.step} of {report.steps}; resume with: slipway start {stack}")
+
+
+@app.command()
+def start(stack: Stack) -> None:
+    """Start what is not running; training resumes at its last checkpoint."""
+    hosts = _open(stack)
+    if not hosts.list():
+        _fail(f"stack '{stack}' has no hosts; start them with: make up STACK={stack}")
+    hosts.start()
+    typer.echo(f"{stack}: started; follow it with: slipway watch {stack}")
+
+
+@app.command()
+def purge(stack: Stack, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Delete the checkpoints and metrics that `pulumi destroy` has kept."""
+    hosts = _open(stack)
+    if hosts.list():
+        _fail(f"stack '{stack}' is still deployed; first run: make destroy STACK={stack}")
+    runs = of_stack(stack).runs
+    if not runs.is_dir():
+        typer.echo(f"{stack}: nothing is kept")
+        return
+    names = ", ".join(sorted(run.name for run in runs.iterdir()))
+    if not yes:
+        typer.confirm(f"delete {runs} ({names})?", abort=True)
+    shutil.rmtree(runs)
+    typer.echo(f"{stack}: deleted {names}")
+
+
+@data_app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def prepare(context: typer.Context) -> None:
+    """Text or JSON lines to shuffled ArrayRecord shards, a held-out split, a tokenizer and a manifest. `--help` lists options."""
+    environment = os.environ | {
+        "SLIPWAY_SOURCE": str(ROOT),
+        "SLIPWAY_ENV_ROOT": str(WORK / "env"),
+        "SLIPWAY_EXTRA": "cpu",
+        "SLIPWAY_UV": shutil.which("uv") or str(ROOT / ".venv" / "bin" / "uv"),
+        "SLIPWAY_BOOTSTRAP_ONLY": "1",
+    }
+    script = str(ROOT / "training" / "bootstrap.sh")
+    made = subprocess.run(["bash", script], env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    if made.returncode:
+        raise typer.Exit(made.returncode)
+    python = made.stdout.strip().splitlines()[-1]
+    here = os.environ | {"PYTHONPATH": str(ROOT)}
+    os.execve(python, [python, "-m", "training.data.prepare", *context.args], here)
+
+
+def main() -> None:
+    os.environ["PATH"] = os.pathsep.join([str(Path(ROOT) / ".venv" / "bin"), os.environ.get("PATH", "")])
+    app()

@@ -1,0 +1,49 @@
+"""The `Hosts` interface: what every target offers to the day-2 command, and the table of who implements it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from infra.local.hosts import HostState
+from infra.operate.local_hosts import LocalHosts
+from infra.settings import Target
+
+
+class Hosts(Protocol):
+    """The hosts of one stack. `index` counts over all slices."""
+
+    @property
+    def stack(self) -> str: ...
+
+    def list(self) -> Sequence[HostState]:
+        """Every host with its phase, by index; empty where nothing is deployed."""
+        ...
+
+    def metrics(self, index: int) -> Iterator[dict[str, float]]:
+        """What the host's training logged of the current run, one mapping per logged step, oldest first."""
+        ...
+
+    def logs(self, index: int, follow: bool) -> Iterator[str]:
+        """Lines of the host's log; with `follow` until it ends."""
+        ...
+
+    def exec(self, index: int, command: Sequence[str]) -> int:
+        """Run a command where the host runs, in its environment; returns its exit code."""
+        ...
+
+    def stop(self, progress: Callable[[str], None]) -> None:
+        """Save a checkpoint and end training on all hosts."""
+        ...
+
+    def start(self) -> None:
+        """Start hosts that are not running; training resumes at its last checkpoint."""
+        ...
+
+    def run_directory(self) -> Path | None:
+        """Where the current run keeps checkpoints, metrics and its record."""
+        ...
+
+
+OPEN: dict[Target, Callable[[str], Hosts]] = {Target.LOCAL: LocalHosts}

@@ -1,0 +1,39 @@
+"""Where things lie: the clone, and what a stack keeps under .slipway/. Pure; creates nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / ".slipway"
+STACKS = ROOT / "stacks"
+
+# Directories of .slipway/ that are not stacks; a stack cannot take these names.
+SHARED = frozenset({"state", "env", "data", "cache", "bench.json", "setup.lock"})
+
+
+@dataclass(frozen=True)
+class StackPaths:
+    """What a local stack keeps: hosts/ (one directory per host) and runs/ (its bucket: checkpoints, metrics, records)."""
+
+    root: Path
+
+    @property
+    def hosts(self) -> Path:
+        return self.root / "hosts"
+
+    @property
+    def runs(self) -> Path:
+        return self.root / "runs"
+
+    def host(self, index: int) -> Path:
+        return self.hosts / str(index)
+
+
+def of_stack(stack: str, work: Path = WORK) -> StackPaths:
+    return StackPaths(work / stack)
+
+
+def stack_file(stack: str) -> Path:
+    return STACKS / f"Pulumi.{stack}.yaml"

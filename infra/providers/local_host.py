@@ -1,0 +1,79 @@
+"""slipway:local:Host: one host of a local stack, a detached process group with a directory of its own.
+
+Create returns once the host's environment stands and launch has begun; training goes on after the engine has ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from infra.local import hosts
+from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
+
+
+@dataclass(frozen=True)
+class LocalHostInputs:
+    directory: str = replaces()
+    index: int = replaces()
+    count: int = updates()
+    coordinator: str = updates()
+    run_spec: str = updates()  # the YAML text
+    source: str = ignored()  # the directory that holds training/
+    env_root: str = ignored()
+    cache: str = ignored()
+    uv: str = ignored()
+
+    @property
+    def record(self) -> hosts.HostRecord:
+        return hosts.HostRecord(
+            self.index, self.count, self.coordinator, self.source, self.env_root, self.cache, self.uv
+        )
+
+
+class LocalHost(Resource[LocalHostInputs]):
+    token: ClassVar[str] = "slipway:local:Host"
+    inputs = LocalHostInputs
+    timeout_s: ClassVar[float] = 1200.0
+    refresh_before_update: ClassVar[bool] = True
+
+    def create(self, context: Context, new: LocalHostInputs) -> tuple[str, Outputs]:
+        directory = Path(new.directory)
+        identifier = f"{directory.parent.parent.name}/{new.index}"
+        found = hosts.state(directory)
+        same = found and found.healthy and (directory / hosts.RUN_SPEC).read_text() == new.run_spec
+        if not same:  # else: made by an `up` that was killed before it could say so
+            self._start(context, identifier, new)
+        return identifier, _outputs(directory)
+
+    def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
+        directory = Path(str(outputs["directory"]))
+        return _outputs(directory) if hosts.read_record(directory) else None
+
+    def update(self, context: Context, identifier: str, outputs: Outputs, new: LocalHostInputs) -> Outputs:
+        self._start(context, identifier, new)
+        return _outputs(Path(new.directory))
+
+    def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
+        directory = Path(str(outputs["directory"]))
+        hosts.stop(directory, context.report, context.wait)
+        hosts.remove(directory)
+
+    def drift(self, outputs: Outputs) -> list[str]:
+        return ["health"] if outputs.get("health", "ok") != "ok" else []
+
+    def _start(self, context: Context, identifier: str, new: LocalHostInputs) -> None:
+        directory = Path(new.directory)
+        hosts.stop(directory, context.report, context.wait)
+        hosts.start(directory, new.record, new.run_spec)
+        context.accept(identifier, {"health": "starting"})
+        while (now := hosts.state(directory)) is None or now.phase == "bootstrapping":
+            context.report(f"host {new.index}: installing its environment")
+            context.wait(hosts.POLL_S)
+        if not now.healthy:
+            raise ResourceError(f"host {new.index} {now.phase}: {now.reason}; log: {directory / hosts.LOG}")
+
+
+def _outputs(directory: Path) -> Outputs:
+    return {"health": hosts.health(directory)}

@@ -1,0 +1,97 @@
+"""slipway:data:PreparedData: the corpus as shuffled, tokenised-for records in a directory named by its content.
+
+Prepares where nothing is prepared yet (training/data/prepare.py, in the hosts' environment) and checks that the run has
+enough of it. Its delete keeps the data unless the stack says otherwise and nobody else uses it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from infra.providers import children
+from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
+from training.data.identity import DataError, Manifest, read_manifest
+
+
+@dataclass(frozen=True)
+class PreparedDataInputs:
+    directory: str = replaces()
+    tokens_needed: int = updates()
+    max_epochs: int = updates()
+    on_destroy: str = updates()
+    arguments: list[str] = ignored()  # of training.data.prepare; what they say is in the directory's name
+    source: str = ignored()
+    env_root: str = ignored()
+    uv: str = ignored()
+
+
+class PreparedData(Resource[PreparedDataInputs]):
+    token: ClassVar[str] = "slipway:data:PreparedData"
+    inputs = PreparedDataInputs
+    timeout_s: ClassVar[float] = 24 * 3600.0
+
+    def create(self, context: Context, new: PreparedDataInputs) -> tuple[str, Outputs]:
+        directory = Path(new.directory)
+        manifest = _manifest(directory)
+        if manifest is None:
+            environment = {
+                "SLIPWAY_SOURCE": new.source,
+                "SLIPWAY_ENV_ROOT": new.env_root,
+                "SLIPWAY_EXTRA": "cpu",
+                "SLIPWAY_UV": new.uv,
+                "SLIPWAY_BOOTSTRAP_ONLY": "1",
+            }
+            script = str(Path(new.source) / "training" / "bootstrap.sh")
+            python = children.run(context, "installing the hosts' environment", ["bash", script], environment)
+            command = [python, "-m", "training.data.prepare", *new.arguments, "--out", new.directory]
+            children.run(context, "preparing data", command, {"PYTHONPATH": new.source})
+            manifest = read_manifest(directory)
+        return directory.name, _checked(manifest, new)
+
+    def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
+        manifest = _manifest(Path(str(outputs["directory"])))
+        return None if manifest is None else _summary(manifest)
+
+    def update(self, context: Context, identifier: str, outputs: Outputs, new: PreparedDataInputs) -> Outputs:
+        return _checked(read_manifest(Path(new.directory)), new)
+
+    def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
+        directory = Path(str(outputs["directory"]))
+        if outputs.get("on_destroy") == "delete" and directory.is_dir() and not _used(directory):
+            shutil.rmtree(directory)
+
+
+def _manifest(directory: Path) -> Manifest | None:
+    try:
+        return read_manifest(directory)
+    except DataError:
+        return None
+
+
+def _summary(manifest: Manifest) -> Outputs:
+    return {"train_tokens": manifest.train.tokens, "heldout_tokens": manifest.heldout.tokens}
+
+
+def _checked(manifest: Manifest, new: PreparedDataInputs) -> Outputs:
+    refusal = too_few_tokens(manifest.train.tokens or 0, new.tokens_needed, new.max_epochs)
+    if refusal:
+        raise ResourceError(refusal)
+    return _summary(manifest)
+
+
+def too_few_tokens(tokens: int, needed: int, max_epochs: int) -> str | None:
+    """One sentence if the run would read its data more often than it may."""
+    if needed <= tokens * max_epochs:
+        return None
+    return (
+        f"the run needs {needed:,} tokens, the data has {tokens:,}: {needed / max(tokens, 1):.1f} epochs, and "
+        f"data_options.max_epochs is {max_epochs}; raise it, lower steps or give more data"
+    )
+
+
+def _used(directory: Path) -> bool:
+    specs = directory.parent.parent.glob("*/hosts/*/run_spec.yaml")
+    return any(str(directory) in spec.read_text() for spec in specs)

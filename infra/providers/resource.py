@@ -1,0 +1,157 @@
+"""What every resource of our provider is made of: inputs with a replace-or-update table, and the context of one call.
+
+Owns the contract between server.py (which speaks to the engine) and one module per resource (which acts on the world).
+Knows nothing of gRPC, so a resource reads as plain Python.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar, cast
+
+type Outputs = dict[str, Any]
+
+
+class Unknown:
+    """An input that the engine cannot know at preview."""
+
+
+UNKNOWN = Unknown()
+
+
+class OnChange(StrEnum):
+    UPDATE = "update"
+    REPLACE = "replace"
+    IGNORE = "ignore"  # carried for the next create; a change alone is no reason to touch the resource
+
+
+def updates(**field: Any) -> Any:
+    """An input whose change is applied in place."""
+    return dataclasses.field(metadata={"on_change": OnChange.UPDATE}, **field)
+
+
+def replaces(**field: Any) -> Any:
+    """An input whose change needs a new resource."""
+    return dataclasses.field(metadata={"on_change": OnChange.REPLACE}, **field)
+
+
+def ignored(**field: Any) -> Any:
+    """An input that only the next create or update reads."""
+    return dataclasses.field(metadata={"on_change": OnChange.IGNORE}, **field)
+
+
+class ResourceError(Exception):
+    """What went wrong, in one sentence, with the next step. Shown as it is, without a traceback."""
+
+
+class CancelledError(ResourceError):
+    """The operator pressed Ctrl-C; whatever was accepted stays and is in the state."""
+
+
+class DeadlineError(ResourceError):
+    """The resource's timeout has passed."""
+
+
+@dataclass
+class Context:
+    """One call of the engine: where to say progress, when to stop.
+
+    `report` shows a line on the resource's row; `accepted` is set once something exists, so that a later failure keeps
+    its id in the state instead of losing it.
+    """
+
+    urn: str
+    deadline: float
+    cancelled: threading.Event
+    report: Callable[[str], None]
+    warn: Callable[[str], None]
+    accepted: tuple[str, Outputs] | None = None
+
+    def accept(self, identifier: str, outputs: Outputs) -> None:
+        """Something exists now under this id: from here on a failure reports it as made, but not ready."""
+        self.accepted = (identifier, outputs)
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, or raise CancelledError or DeadlineError."""
+        remaining = self.deadline - time.monotonic()
+        if self.cancelled.wait(max(0.0, min(seconds, remaining))):
+            raise CancelledError("stopped by Ctrl-C; run `pulumi up` again to go on, or `pulumi destroy`")
+        if remaining <= seconds:
+            raise DeadlineError("not ready before its timeout; run `pulumi up` again to go on waiting")
+
+
+class Resource[I](ABC):
+    """One kind of thing. `inputs` is a frozen dataclass whose fields say what a change does."""
+
+    token: ClassVar[str]
+    inputs: type[I]
+    timeout_s: ClassVar[float] = 600.0
+    # Ask the engine to read before it plans, for things that can change without us.
+    refresh_before_update: ClassVar[bool] = False
+
+    @abstractmethod
+    def create(self, context: Context, new: I) -> tuple[str, Outputs]:
+        """Make it, or find what an interrupted create made. Returns id and outputs."""
+
+    @abstractmethod
+    def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
+        """The outputs as they are now, or None if it is gone."""
+
+    @abstractmethod
+    def update(self, context: Context, identifier: str, outputs: Outputs, new: I) -> Outputs:
+        """Apply the changed inputs in place."""
+
+    @abstractmethod
+    def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
+        """Remove it. What is already gone is fine."""
+
+    def drift(self, outputs: Outputs) -> list[str]:
+        """Outputs that are not as they should be and that an update mends."""
+        del outputs
+        return []
+
+    def check(self, values: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Pairs of key and one sentence for inputs of the wrong name or type; unknown values pass."""
+        fields = {field.name: field for field in dataclasses.fields(cast(Any, self.inputs))}
+        failures = [(key, f"'{key}' is not an input of {self.token}") for key in values if key not in fields]
+        for name, field in fields.items():
+            required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            if name not in values:
+                if required:
+                    failures.append((name, f"'{name}' is missing"))
+            elif not (values[name] is UNKNOWN or _fits(values[name], str(field.type))):
+                failures.append((name, f"'{name}' is {values[name]!r}, expected {field.type}"))
+        return failures
+
+    def changes(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, OnChange]:
+        """Every input that differs, with what that means."""
+        table = {field.name: field.metadata["on_change"] for field in dataclasses.fields(cast(Any, self.inputs))}
+        return {
+            name: kind
+            for name, kind in table.items()
+            if kind is not OnChange.IGNORE and old.get(name) != new.get(name)
+        }
+
+    def parse(self, values: Mapping[str, Any]) -> I:
+        """Checked values as the inputs dataclass; numbers arrive as floats and become what the field says."""
+        fields = {field.name: str(field.type) for field in dataclasses.fields(cast(Any, self.inputs))}
+        typed = {key: int(value) if fields[key] == "int" else value for key, value in values.items() if key in fields}
+        return self.inputs(**typed)
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {"str": str, "int": (int, float), "float": (int, float), "bool": bool}
+
+
+def _fits(value: object, annotation: str) -> bool:
+    if annotation.startswith("list"):
+        return isinstance(value, list)
+    if annotation.startswith("dict"):
+        return isinstance(value, dict)
+    kind = _KINDS[annotation]
+    return isinstance(value, kind) and (annotation == "bool" or not isinstance(value, bool))

@@ -1,0 +1,44 @@
+"""slipway:run:Run: the record of one training across restarts (infra/runs.py). Deleting it keeps the files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from infra import runs
+from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
+from training.run_spec import RunSpec, parse
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    directory: str = replaces()
+    run_spec: str = updates()
+    source: str = ignored()
+
+
+class Run(Resource[RunInputs]):
+    token: ClassVar[str] = "slipway:run:Run"
+    inputs = RunInputs
+
+    def create(self, context: Context, new: RunInputs) -> tuple[str, Outputs]:
+        outputs = self._enter(new)
+        return str(outputs["run_id"]), outputs
+
+    def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
+        record = runs.read(parse(str(outputs["run_spec"])))
+        return {"run_id": record["id"]} if record else None
+
+    def update(self, context: Context, identifier: str, outputs: Outputs, new: RunInputs) -> Outputs:
+        return self._enter(new)
+
+    def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
+        del context, identifier, outputs  # a run outlives what it ran on
+
+    def _enter(self, new: RunInputs) -> Outputs:
+        spec: RunSpec = parse(new.run_spec)
+        refusal = runs.conflict(runs.read(spec), spec)
+        if refusal:
+            raise ResourceError(refusal)
+        return {"run_id": runs.write(spec, Path(new.source))["id"]}

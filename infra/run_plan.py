@@ -1,0 +1,48 @@
+"""From settings to the run spec: what the hardware row, the data and the run's length imply. Pure.
+
+Owns the derivations; a key that the stack's `training:` sets is never overwritten.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from infra.settings import Settings, scalar_training
+from training.run_spec import DataSpec, MaxTextValue, RunSpec, default_run_name
+
+# Saves and evaluations per run where the stack does not say; MaxText's own period of 10,000 steps loses hours.
+_SAVES_PER_RUN = 4
+
+
+def run_spec(settings: Settings, platform_defaults: Mapping[str, MaxTextValue], runs: Path, data: DataSpec | None) -> RunSpec:
+    """The run spec of a stack. `runs` becomes the output directory; `platform_defaults` yield to the stack's keys."""
+    row = settings.row
+    period = max(1, settings.steps // _SAVES_PER_RUN)
+    derived: dict[str, MaxTextValue] = {
+        "per_device_batch_size": 12.0,
+        "max_target_length": 2048,
+        "learning_rate_schedule_steps": settings.steps,
+        "checkpoint_period": period,
+        "eval_interval": period if data else -1,
+        **({"vocab_size": settings.data_options.vocab_size} if data else {}),
+        **platform_defaults,
+    }
+    chosen = {key: value for key, value in scalar_training(settings).items() if (key, value) != _UNSET_SCHEDULE}
+    spec = RunSpec(
+        stack=settings.stack,
+        run_name=settings.run_name or "",
+        platform=row.platform,
+        slices=settings.slices,
+        hosts_per_slice=row.hosts,
+        devices_per_host=row.devices_per_host,
+        steps=settings.steps,
+        output_directory=str(runs),
+        data=data,
+        maxtext=derived | chosen,
+    )
+    return spec if settings.run_name else dataclasses.replace(spec, run_name=default_run_name(spec))
+
+
+_UNSET_SCHEDULE = ("learning_rate_schedule_steps", -1)

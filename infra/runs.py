@@ -1,0 +1,95 @@
+"""Run records: what a run is made of, across restarts. `<output directory>/<run name>/record.json`.
+
+Owns the record's form, who may continue a run, and reading the code's state from git. Checkpoints and metrics beside
+the record belong to MaxText.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from training.run_spec import RunSpec, differences, identity
+
+RECORD = "record.json"
+
+
+def directory(spec: RunSpec) -> Path:
+    return Path(spec.output_directory) / spec.run_name
+
+
+def read(spec: RunSpec) -> dict[str, Any] | None:
+    """The record of the run of that name, or None if there is none yet."""
+    path = directory(spec) / RECORD
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def conflict(record: dict[str, Any] | None, spec: RunSpec) -> str | None:
+    """One sentence if the run's name belongs to other settings."""
+    if record is None:
+        return None
+    changed = differences(record["identity"], identity(spec))
+    if not changed:
+        return None
+    return (
+        f"run '{spec.run_name}' belongs to other settings ({'; '.join(changed)}); "
+        f"give another run_name, leave run_name out, or take the settings back"
+    )
+
+
+def write(spec: RunSpec, root: Path) -> dict[str, Any]:
+    """Enter this start of the run into its record: commit, uncommitted changes, locks and run spec."""
+    record = read(spec) or {
+        "id": uuid.uuid4().hex[:12],
+        "run_name": spec.run_name,
+        "stack": spec.stack,
+        "created": _now(),
+        "identity": identity(spec),
+        "starts": [],
+    }
+    place = directory(spec)
+    place.mkdir(parents=True, exist_ok=True)
+    record["starts"].append(
+        {
+            "at": _now(),
+            "steps": spec.steps,
+            "code": code_state(root, place),
+            "locks": {name: _sha256(root / name) for name in ("uv.lock", "training/uv.lock")},
+            "run_spec": spec.to_yaml(),
+        }
+    )
+    partial = place / f"{RECORD}.partial"
+    partial.write_text(json.dumps(record, indent=1) + "\n")
+    partial.replace(place / RECORD)
+    return record
+
+
+def code_state(root: Path, place: Path) -> dict[str, str | None]:
+    """The commit, and the uncommitted changes as a patch beside the record; None where this is no git checkout."""
+    commit = _git(root, "rev-parse", "HEAD")
+    diff = _git(root, "diff", "HEAD") if commit else None
+    patch = None
+    if diff:
+        patch = f"uncommitted-{hashlib.sha256(diff.encode()).hexdigest()[:8]}.patch"
+        (place / patch).write_text(diff)
+    return {"commit": commit.strip() if commit else None, "uncommitted": patch}
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout
+    except (subprocess.CalledProcessError, FileNotFoundError):
+        return None
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

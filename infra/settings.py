@@ -1,0 +1,222 @@
+"""The stack file as typed, frozen settings, and every check that needs only the stack file and tables.
+
+Owns: which keys a stack may have, their types and the rules between them. Refuses to own what is derived from them
+(infra/run_plan.py) and anything that looks at the world (infra/targets/).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from typing_extensions import Annotated
+
+from infra import hardware, maxtext_fields
+from infra.hardware import Accelerator
+from infra.paths import SHARED, stack_file
+from training.run_spec import MaxTextValue
+from training.sharding import MeshError, resolve_mesh
+
+NAMESPACE = "slipway:"
+SYNTHETIC = "synthetic"
+
+
+class SettingsError(ValueError):
+    """The stack file cannot be used; the message names the key and what to write instead."""
+
+
+class Target(StrEnum):
+    LOCAL = "local"
+
+
+class OnDestroy(StrEnum):
+    KEEP = "keep"
+    DELETE = "delete"
+
+
+def _empty_is_absent(value: object) -> object:
+    return None if value == "" else value
+
+
+type Absent[T] = Annotated[T | None, BeforeValidator(_empty_is_absent)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DataOptions(_Frozen):
+    """How text becomes records; sizes in bytes, `heldout_fraction` of documents."""
+
+    text_key: str = Field("text", min_length=1)
+    vocab_size: int = Field(4096, ge=64, le=1_000_000)
+    tokenizer: Absent[str] = None
+    heldout_fraction: float = Field(0.02, gt=0, lt=1)
+    record_bytes: int = Field(8192, ge=0)
+    max_epochs: int = Field(1, ge=1, le=1000)
+    seed: int = Field(0, ge=0, lt=2**31)
+
+
+class Settings(_Frozen):
+    """One stack. `training` holds MaxText fields as the user wrote them, already checked against MaxText's schema."""
+
+    stack: str
+    target: Target
+    accelerator: str
+    slices: int = Field(1, ge=1, le=512)
+    steps: int = Field(ge=1, le=100_000_000)
+    data: str = Field("stdlib", min_length=1)
+    data_options: DataOptions = DataOptions.model_construct()
+    run_name: Absent[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]] = None
+    training: dict[str, Any] = {}
+    on_destroy: OnDestroy = OnDestroy.KEEP
+    coordinator_port: int = Field(0, ge=0, le=65535)
+
+    @property
+    def row(self) -> Accelerator:
+        return hardware.find(self.accelerator)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Inputs of data preparation; empty for synthetic data."""
+        if self.data == SYNTHETIC:
+            return ()
+        return tuple(part.strip() for part in self.data.split(";") if part.strip())
+
+
+def from_engine(stack: str, config: Mapping[str, str]) -> Settings:
+    """Settings from the engine's configuration: every value a string, objects as JSON."""
+    values: dict[str, Any] = {}
+    for key, text in config.items():
+        if not key.startswith(NAMESPACE):
+            continue
+        name = key.removeprefix(NAMESPACE)
+        values[name] = _parse_json(name, text) if name in _OBJECTS else text
+    return check(stack, values)
+
+
+def from_text(stack: str, text: str) -> Settings:
+    """Settings from a stack file's text. Raises SettingsError for what is not a mapping, too."""
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"stacks/Pulumi.{stack}.yaml is not YAML: {' '.join(str(error).split())}") from error
+    config = document.get("config") if isinstance(document, dict) else None
+    if not isinstance(config, dict):
+        raise SettingsError(f"stacks/Pulumi.{stack}.yaml has no `config:` mapping")
+    own = {str(key): value for key, value in config.items() if str(key).startswith(NAMESPACE)}
+    return check(stack, {key.removeprefix(NAMESPACE): value for key, value in own.items()})
+
+
+def from_file(stack: str) -> Settings:
+    """Settings of a committed stack. Raises SettingsError if there is no such stack file or it is not UTF-8."""
+    path = stack_file(stack)
+    try:
+        return from_text(stack, path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        stacks = sorted(found.name[len("Pulumi.") : -len(".yaml")] for found in path.parent.glob("Pulumi.*.yaml"))
+        raise SettingsError(f"stack '{stack}' has no file stacks/{path.name}; there are: {', '.join(stacks)}") from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"stacks/{path.name} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+_OBJECTS = ("data_options", "training")
+
+
+def _parse_json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text or "{}")
+    except json.JSONDecodeError:
+        raise SettingsError(f"{name} is {text!r}; write a mapping, one `key: value` per line below `{NAMESPACE}{name}:`") from None
+
+
+def check(stack: str, values: Mapping[str, Any]) -> Settings:
+    """Typed settings from plain values; the one place where a stack's rules are applied."""
+    if stack in SHARED or not re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,99}", stack):
+        raise SettingsError(f"'{stack}' cannot name a stack: lower-case letters, digits, '-' and '.', and not {', '.join(sorted(SHARED))}")
+    try:
+        settings = Settings.model_validate({**values, "stack": stack})
+    except ValidationError as error:
+        raise SettingsError("; ".join(_sentence(stack, item) for item in error.errors())) from None
+    for rule in (_hardware_rule, _training_rule, _mesh_rule, _batch_rule, _schedule_rule, _data_rule):
+        rule(settings)
+    return settings
+
+
+def _sentence(stack: str, item: Any) -> str:
+    key = ".".join(str(part) for part in item["loc"])
+    where = f"stacks/Pulumi.{stack}.yaml"
+    if item["type"] == "extra_forbidden":
+        known = DataOptions.model_fields if key.startswith("data_options.") else Settings.model_fields
+        names = [name for name in known if name != "stack"]
+        nearest = difflib.get_close_matches(key.split(".")[-1], names, n=1, cutoff=0.5)
+        hint = f"nearest: {nearest[0]}" if nearest else f"allowed: {', '.join(names)}"
+        return f"unknown key '{key}' in {where}; {hint}"
+    if item["type"] == "missing":
+        return f"key '{key}' is missing in {where}; add `{NAMESPACE}{key}: ...`"
+    message = item["msg"][0].lower() + item["msg"][1:]
+    return f"{key} is {item['input']!r} in {where}: {message}"
+
+
+def _hardware_rule(settings: Settings) -> None:
+    try:
+        row = settings.row
+    except hardware.UnknownAcceleratorError as error:
+        raise SettingsError(f"{error} (stacks/Pulumi.{settings.stack}.yaml)") from None
+    if settings.target is Target.LOCAL and row.platform != "cpu":
+        raise SettingsError(f"accelerator '{row.name}' is not on this machine; target local takes cpu-N rows")
+
+
+def _training_rule(settings: Settings) -> None:
+    problems = [text for key, value in settings.training.items() if (text := maxtext_fields.problem(key, value))]
+    if problems:
+        raise SettingsError("; ".join(problems))
+
+
+def _mesh_rule(settings: Settings) -> None:
+    try:
+        resolve_mesh(settings.training, settings.row.devices, settings.slices)
+    except MeshError as error:
+        raise SettingsError(f"training: {error} ({settings.row.name} x {settings.slices})") from None
+
+
+def _batch_rule(settings: Settings) -> None:
+    devices = settings.row.devices * settings.slices
+    batch = settings.training.get("per_device_batch_size", 12.0)  # MaxText's default
+    if batch <= 0 or batch != int(batch):
+        raise SettingsError(
+            f"training.per_device_batch_size is {batch}: {batch} x {devices} devices does not divide evenly over the "
+            f"devices; give a whole number, from 1"
+        )
+    for key in ("gradient_accumulation_steps", "max_target_length"):
+        if int(settings.training.get(key, 1)) < 1:
+            raise SettingsError(f"training.{key} is {settings.training[key]}; give a whole number from 1")
+
+
+def _schedule_rule(settings: Settings) -> None:
+    schedule = settings.training.get("learning_rate_schedule_steps", -1)
+    if schedule != -1 and schedule < settings.steps:
+        raise SettingsError(
+            f"training.learning_rate_schedule_steps is {schedule}, but steps is {settings.steps}: after the schedule the "
+            f"learning rate is 0; give at least {settings.steps}, or leave it out"
+        )
+
+
+def _data_rule(settings: Settings) -> None:
+    if not settings.sources and settings.data != SYNTHETIC:
+        raise SettingsError("data names no input; write a glob, a directory, `stdlib` or `synthetic`")
+
+
+def scalar_training(settings: Settings) -> dict[str, MaxTextValue]:
+    """`training:` as the run spec holds it: whole floats of integer fields as integers."""
+    fields = maxtext_fields.schema()["fields"]
+    return {
+        key: int(value) if isinstance(value, float) and value.is_integer() and "number" not in fields[key]["types"] else value
+        for key, value in settings.training.items()
+    }

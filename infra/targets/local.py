@@ -1,0 +1,165 @@
+"""Target `local`: host processes on this machine, a directory for a bucket; no cloud, no account, no cost.
+
+`plan` decides and looks (are there sources, is the port free, whose is the run's name) and returns data; `declare`
+hands it to the component.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra import run_plan, runs
+from infra.components.local_stack import LocalStack, LocalStackArgs
+from infra.components.resources import LocalHostArgs, PreparedDataArgs, RunArgs, StackGuardArgs
+from infra.local import hosts
+from infra.paths import ROOT, WORK, StackPaths, of_stack
+from infra.settings import Settings, SettingsError
+from training.data.identity import DataError, PrepareOptions, content_id, corpus_files, read_manifest
+from training.run_spec import DataSpec, MaxTextValue, RunSpec, differences, epochs_needed, identity, parse
+
+# What a CPU needs of MaxText where the stack does not say otherwise. float32: bfloat16 is emulated here, and slower.
+PLATFORM_DEFAULTS: dict[str, MaxTextValue] = {
+    "attention": "dot_product",
+    "dtype": "float32",
+    "weight_dtype": "float32",
+    "per_device_batch_size": 1.0,
+    "max_target_length": 256,
+}
+_PORTS = range(20000, 30000)  # below the range from which the kernel gives ports to clients
+
+
+@dataclass(frozen=True)
+class LocalPlan:
+    """Everything that `up` will make, and what a reviewer should know before it does."""
+
+    spec: RunSpec
+    paths: StackPaths
+    coordinator: str
+    prepare: tuple[str, ...]  # arguments of training.data.prepare; empty for synthetic data
+    uv: str
+    on_destroy: str
+    notices: tuple[str, ...]
+
+
+def plan(settings: Settings, work: Path = WORK) -> LocalPlan:
+    """What the stack will be. Raises SettingsError for what cannot work on this machine."""
+    paths = of_stack(settings.stack, work)
+    data, prepare = _data(settings, work)
+    spec = run_plan.run_spec(settings, PLATFORM_DEFAULTS, paths.runs, data)
+    refusal = runs.conflict(runs.read(spec), spec)
+    if refusal:
+        raise SettingsError(refusal)
+    port = settings.coordinator_port or _port_of(paths)
+    _check_port(port, paths)
+    uv = shutil.which("uv")
+    if uv is None:
+        raise SettingsError("uv is missing; run `make setup`")
+    notices = (*_epochs(spec), *_what_changes(paths, spec))
+    return LocalPlan(spec, paths, f"127.0.0.1:{port}", prepare, uv, settings.on_destroy, notices)
+
+
+def declare(settings: Settings) -> tuple[RunSpec, tuple[str, ...]]:
+    """Plan the stack and declare its resources."""
+    made = plan(settings)
+    LocalStack(settings.stack, stack_args(made, WORK))
+    return made.spec, made.notices
+
+
+def stack_args(made: LocalPlan, work: Path) -> LocalStackArgs:
+    """The component's arguments of a plan."""
+    spec, text = made.spec, made.spec.to_yaml()
+    source, env_root, cache = str(ROOT), str(work / "env"), str(work / "cache")
+    data = spec.data and PreparedDataArgs(
+        directory=spec.data.directory,
+        tokens_needed=spec.steps * spec.tokens_per_step,
+        max_epochs=spec.data.max_epochs,
+        on_destroy=made.on_destroy,
+        arguments=list(made.prepare),
+        source=source,
+        env_root=env_root,
+        uv=made.uv,
+    )
+    hosts_args = tuple(
+        LocalHostArgs(str(made.paths.host(i)), i, spec.hosts, made.coordinator, text, source, env_root, cache, made.uv)
+        for i in range(spec.hosts)
+    )
+    guard = StackGuardArgs(str(made.paths.root), made.on_destroy)
+    return LocalStackArgs(guard, data, RunArgs(str(runs.directory(spec)), text, source), hosts_args)
+
+
+def _data(settings: Settings, work: Path) -> tuple[DataSpec | None, tuple[str, ...]]:
+    if not settings.sources:
+        return None, ()
+    given = settings.data_options
+    options = PrepareOptions(
+        text_key=given.text_key,
+        vocab_size=given.vocab_size,
+        tokenizer=given.tokenizer,
+        heldout_fraction=given.heldout_fraction,
+        record_bytes=given.record_bytes,
+        seed=given.seed,
+    )
+    try:
+        files = corpus_files(settings.sources, ROOT)
+        content = content_id(files, options, work / "cache" / "data-stat.json")
+    except DataError as error:
+        raise SettingsError(f"data: {error}") from None
+    directory = work / "data" / content
+    return DataSpec(str(directory), content, given.max_epochs), (*settings.sources, *options.arguments())
+
+
+def _epochs(spec: RunSpec) -> tuple[str, ...]:
+    """Refuse a run that reads its data too often, as far as that is known before it is prepared."""
+    if spec.data is None:
+        return ()
+    try:
+        tokens = read_manifest(Path(spec.data.directory)).train.tokens or 0
+    except DataError:
+        return ("data is not prepared yet; `up` prepares it and counts its tokens",)
+    epochs = epochs_needed(spec, tokens)
+    needed = spec.steps * spec.tokens_per_step
+    if epochs > spec.data.max_epochs:
+        raise SettingsError(
+            f"steps is {spec.steps}: the run needs {needed:,} tokens and the data has {tokens:,}, {epochs:.1f} epochs; "
+            f"raise data_options.max_epochs (now {spec.data.max_epochs}), lower steps or give more data"
+        )
+    return (f"{needed:,} of {tokens:,} training tokens: {epochs:.2f} epochs",)
+
+
+def _what_changes(paths: StackPaths, spec: RunSpec) -> tuple[str, ...]:
+    """Says when `up` will start another run than the one the hosts have, or stretch this one's schedule."""
+    try:
+        old = parse((paths.host(0) / hosts.RUN_SPEC).read_text())
+    except FileNotFoundError:
+        return ()
+    if old.run_name != spec.run_name:
+        changed = "; ".join(differences(identity(old), identity(spec))) or "run_name"
+        return (f"new run {spec.run_name} ({changed}); {old.run_name} keeps its checkpoints in {paths.runs}",)
+    key = "learning_rate_schedule_steps"
+    if old.steps != spec.steps:
+        schedule = f"; its learning rate schedule goes from {old.maxtext[key]} to {spec.maxtext[key]} steps"
+        return (f"run {spec.run_name} goes on, to step {spec.steps} instead of {old.steps}{schedule}",)
+    return ()
+
+
+def _port_of(paths: StackPaths) -> int:
+    """The same port for the same stack of the same clone, so that a second preview is empty."""
+    digest = hashlib.sha256(str(paths.root).encode()).digest()
+    return _PORTS[int.from_bytes(digest[:4], "big") % len(_PORTS)]
+
+
+def _check_port(port: int, paths: StackPaths) -> None:
+    if any(host.record.process() for host in hosts.states(paths.hosts)):
+        return  # ours holds it
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise SettingsError(
+                f"coordinator port {port} is in use by another program; set `slipway:coordinator_port:` to a free one"
+            ) from None

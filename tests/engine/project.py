@@ -1,0 +1,106 @@
+"""A throwaway Pulumi project around the sample provider, driven by the real engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+ENGINE = Path((ROOT / ".venv" / "engine-path").read_text().strip())
+DEADLINE_S = 60.0
+
+_PROGRAM = """
+import json, pathlib, pulumi
+for name, props in json.loads(pathlib.Path("things.json").read_text()).items():
+    options = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create=props.pop("timeout", "60s")))
+    pulumi.CustomResource("sample:index:Thing", name, props | {"seen": None}, options)
+"""
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Poll until true; fail with `what` after the deadline."""
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"not seen within {DEADLINE_S:.0f}s: {what}")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project directory with a file backend of its own."""
+
+    directory: Path
+
+    @classmethod
+    def make(cls, directory: Path) -> Project:
+        directory.mkdir(parents=True, exist_ok=True)
+        plugin = directory / "plugin"
+        plugin.mkdir()
+        entry = plugin / "pulumi-resource-sample"
+        entry.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -u -m tests.engine.sample.provider "$@"\n')
+        entry.chmod(0o755)
+        (directory / "state").mkdir()
+        (directory / "Pulumi.yaml").write_text(
+            "name: sample\nruntime: python\nplugins: {providers: [{name: sample, path: plugin}]}\n"
+        )
+        (directory / "__main__.py").write_text(_PROGRAM)
+        project = cls(directory)
+        project.declare({})
+        made = project.run("stack", "init", "t")
+        assert made.returncode == 0, made.stderr
+        return project
+
+    def declare(self, things: dict[str, dict[str, Any]]) -> None:
+        (self.directory / "things.json").write_text(json.dumps(things))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        path = os.pathsep.join([str(Path(sys.executable).parent), str(ENGINE), os.environ["PATH"]])
+        return os.environ | {
+            "PATH": path,
+            "PULUMI_BACKEND_URL": f"file://{self.directory / 'state'}",
+            "PULUMI_CONFIG_PASSPHRASE": "",
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_HOME": str(self.directory / "home"),
+        }
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(self._command(arguments), cwd=self.directory, env=self.environment, capture_output=True, text=True)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start without waiting; its output goes to `output` in the project."""
+        with (self.directory / "output").open("w") as output:
+            return subprocess.Popen(
+                self._command(arguments), cwd=self.directory, env=self.environment, stdout=output, stderr=subprocess.STDOUT, text=True
+            )
+
+    def output(self) -> str:
+        return (self.directory / "output").read_text()
+
+    def up(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run("up", "--yes", "--skip-preview", "--stack", "t", *arguments)
+
+    def state(self) -> dict[str, dict[str, Any]]:
+        """The sample resources in the state, by name."""
+        exported = json.loads(self.run("stack", "export", "--stack", "t").stdout)
+        resources = exported["deployment"].get("resources") or []
+        return {r["urn"].split("::")[-1]: r for r in resources if r["type"] == "sample:index:Thing"}
+
+    def _command(self, arguments: tuple[str, ...]) -> list[str]:
+        return [str(ENGINE / "pulumi"), *arguments, "--non-interactive"]
+
+
+def kill_engine(engine: subprocess.Popen[str]) -> None:
+    """kill -9 of the engine alone, as the kernel's out-of-memory killer would."""
+    engine.send_signal(signal.SIGKILL)
+    engine.wait()

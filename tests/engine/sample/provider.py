@@ -1,0 +1,59 @@
+"""A provider with one resource over files, on the real server: what the base promises is tested through it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
+from infra.providers.server import serve
+
+
+@dataclass(frozen=True)
+class ThingInputs:
+    path: str = replaces()
+    size: int = updates()
+    gate: str = ignored(default="")  # create waits until this file exists
+    trouble: str = ignored(default="")  # "refuse" before anything exists, "fail" after, "fault" for a bug
+
+
+class Thing(Resource[ThingInputs]):
+    """A file; its content is its inputs."""
+
+    token: ClassVar[str] = "sample:index:Thing"
+    inputs = ThingInputs
+    refresh_before_update: ClassVar[bool] = True
+
+    def create(self, context: Context, new: ThingInputs) -> tuple[str, Outputs]:
+        if new.trouble == "refuse":
+            raise ResourceError(f"{new.path} is refused; ask for another")
+        if new.trouble == "fault":
+            raise KeyError("nobody expected this")
+        Path(new.path).write_text(json.dumps({"size": new.size}))
+        context.accept(new.path, {"seen": "made"})
+        if new.trouble == "fail":
+            raise ResourceError("made, but it never became ready")
+        while new.gate and not Path(new.gate).exists():
+            context.report("waiting at the gate")
+            context.wait(0.05)
+        return new.path, {"seen": "made"}
+
+    def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
+        path = Path(identifier)
+        return {"seen": "made" if "broken" not in path.read_text() else "broken"} if path.exists() else None
+
+    def update(self, context: Context, identifier: str, outputs: Outputs, new: ThingInputs) -> Outputs:
+        Path(identifier).write_text(json.dumps({"size": new.size}))
+        return {"seen": "made"}
+
+    def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
+        Path(identifier).unlink(missing_ok=True)
+
+    def drift(self, outputs: Outputs) -> list[str]:
+        return ["seen"] if outputs.get("seen") == "broken" else []
+
+
+if __name__ == "__main__":
+    serve({Thing.token: Thing()}, lambda: None)

@@ -1,0 +1,140 @@
+"""What the provider's base promises, through the real engine: a sample resource over files stands for any resource."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.engine.project import Project, kill_engine, until
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.make(tmp_path / "project with a space")
+
+
+def thing(project: Project, name: str = "a", **more: Any) -> dict[str, Any]:
+    return {"path": str(project.directory / name), "size": 1} | more
+
+
+def providers_of(project: Project) -> list[psutil.Process]:
+    def is_ours(process: psutil.Process) -> bool:
+        try:
+            return "tests.engine.sample.provider" in process.cmdline() and process.cwd() == str(project.directory)
+        except psutil.Error:
+            return False
+
+    return [process for process in psutil.process_iter() if is_ours(process)]
+
+
+def test_life_of_a_resource(project: Project) -> None:
+    project.declare({"a": thing(project)})
+    assert project.up().returncode == 0
+    path = project.directory / "a"
+    assert path.read_text() == '{"size": 1}'
+    assert project.state()["a"]["id"] == str(path)
+
+    second = project.run("preview", "--stack", "t", "--expect-no-changes")
+    assert second.returncode == 0, second.stdout
+
+    project.declare({"a": thing(project, size=2)})
+    assert "[diff: ~size]" in project.run("preview", "--stack", "t").stdout
+    assert project.up().returncode == 0
+    assert path.read_text() == '{"size": 2}'
+
+    project.declare({"a": thing(project, name="b", size=2)})
+    assert "replace" in project.run("preview", "--stack", "t").stdout
+    assert project.up().returncode == 0
+    assert not path.exists()
+    assert (project.directory / "b").exists()
+
+    assert project.run("destroy", "--yes", "--stack", "t").returncode == 0
+    assert not (project.directory / "b").exists()
+    assert project.state() == {}
+
+
+def test_drift_is_seen_without_asking_and_mended(project: Project) -> None:
+    project.declare({"a": thing(project)})
+    assert project.up().returncode == 0
+    (project.directory / "a").write_text("broken")
+    assert project.run("preview", "--stack", "t", "--expect-no-changes").returncode != 0
+    assert project.up().returncode == 0
+    assert (project.directory / "a").read_text() == '{"size": 1}'
+
+    (project.directory / "a").unlink()
+    assert project.up().returncode == 0
+    assert (project.directory / "a").exists()
+
+
+def test_wrong_inputs_stop_before_anything_is_made(project: Project) -> None:
+    project.declare({"a": thing(project, size="large", colour="red"), "b": thing(project, "b")})
+    tried = project.run("preview", "--stack", "t")
+    assert tried.returncode != 0
+    assert "'size' is 'large', expected int" in tried.stdout
+    assert "'colour' is not an input of sample:index:Thing" in tried.stdout
+
+
+def test_refusal_is_one_sentence_and_leaves_nothing_in_the_state(project: Project) -> None:
+    project.declare({"a": thing(project, trouble="refuse")})
+    tried = project.up()
+    assert tried.returncode != 0
+    assert f"{project.directory / 'a'} is refused; ask for another" in tried.stdout + tried.stderr
+    assert "Traceback" not in tried.stdout + tried.stderr
+    assert project.state() == {}
+
+
+def test_failure_after_accept_keeps_the_id(project: Project) -> None:
+    project.declare({"a": thing(project, trouble="fail")})
+    tried = project.up()
+    assert tried.returncode != 0
+    assert "made, but it never became ready" in tried.stdout + tried.stderr
+    assert project.state()["a"]["id"] == str(project.directory / "a")
+    assert project.run("destroy", "--yes", "--stack", "t").returncode == 0
+    assert not (project.directory / "a").exists()
+
+
+def test_a_fault_of_ours_names_the_place(project: Project) -> None:
+    project.declare({"a": thing(project, trouble="fault")})
+    tried = project.up()
+    assert tried.returncode != 0
+    assert "fault in slipway (provider.py:" in tried.stdout + tried.stderr
+    assert "KeyError: 'nobody expected this'" in tried.stdout + tried.stderr
+
+
+def test_progress_is_shown_and_the_timeout_of_the_engine_ends_a_create(project: Project) -> None:
+    project.declare({"a": thing(project, gate=str(project.directory / "gate"), timeout="2s")})
+    tried = project.up()
+    assert tried.returncode != 0
+    assert "waiting at the gate" in tried.stdout
+    assert "not ready before its timeout" in tried.stdout + tried.stderr
+    assert project.state()["a"]["id"] == str(project.directory / "a")
+
+
+def test_ctrl_c_returns_with_the_id_stored(project: Project) -> None:
+    project.declare({"a": thing(project, gate=str(project.directory / "gate"))})
+    engine = project.start("up", "--yes", "--skip-preview", "--stack", "t")
+    until(lambda: (project.directory / "a").exists(), "the create has begun")
+    engine.send_signal(signal.SIGINT)
+    assert engine.wait(timeout=60) != 0
+    assert "stopped by Ctrl-C" in project.output()
+    assert project.state()["a"]["id"] == str(project.directory / "a")
+    assert project.run("destroy", "--yes", "--stack", "t").returncode == 0
+    assert not (project.directory / "a").exists()
+
+
+def test_provider_ends_with_a_killed_engine(project: Project) -> None:
+    project.declare({"a": thing(project, gate=str(project.directory / "gate"))})
+    engine = project.start("up", "--yes", "--skip-preview", "--stack", "t")
+    until(lambda: (project.directory / "a").exists(), "the create has begun")
+    assert providers_of(project)
+    kill_engine(engine)
+    until(lambda: not providers_of(project), "the provider has ended with its engine")
+
+    (project.directory / "gate").touch()
+    assert project.run("cancel", "--yes", "--stack", "t").returncode == 0
+    assert project.up().returncode == 0
+    assert project.state()["a"]["id"] == str(project.directory / "a")
