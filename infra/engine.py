@@ -1,8 +1,8 @@
-"""The `pulumi` of this project: finds the engine that setup got, gives it a state, a passphrase and a stack, and becomes it.
+"""The `pulumi` of this project: gives the engine that setup got a state, a passphrase and a stack, and becomes it.
 
-Owns: which engine runs, the state in .slipway/state where the user has chosen no backend, creating a stack's state on first
-use, and the locks that killed engines leave there. Refuses to own: anything the engine does itself; every argument reaches it
-unchanged. Runs at every command, so it imports the standard library only.
+Owns: which engine runs, the state in .slipway/state where the user has chosen no backend, creating a stack's state on
+first use, and the locks that killed engines leave there. Refuses to own: anything the engine does itself; every
+argument reaches it unchanged. Runs at every command, so it imports the standard library only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import fcntl
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,26 +26,32 @@ STACKS = "stacks"  # stackConfigDir of Pulumi.yaml
 
 REFUSED = 255
 
-# Flags whose value is the next argument, as far as they can stand before a command's words or hold something like `-s`.
+# Flags whose value is the next argument: it may look like a command's word, or like `-s`.
 VALUE_FLAGS = frozenset(
-    "--cwd --color --tracing --otel-traces --profiling --memprofilerate --verbose --message --config --config-file --target"
-    " --target-replace --replace --exclude --parallel --secrets-provider --policy-pack --policy-pack-config --file --plan".split()
+    (
+        *("--cwd", "--color", "--tracing", "--otel-traces", "--profiling", "--memprofilerate", "--verbose"),
+        *("--message", "--config", "--config-file", "--target", "--target-replace", "--replace", "--exclude"),
+        *("--parallel", "--secrets-provider", "--policy-pack", "--policy-pack-config", "--file", "--plan"),
+    )
 )
 VALUE_LETTERS = frozenset("Cvmcptx")
 
-# Commands that work on one stack that has to exist. The engine's own aliases are spelled out.
+# Commands that work on one stack, which has to exist. The engine's own aliases are spelled out.
 STACK_COMMANDS = frozenset(
-    "preview pre up update refresh destroy down dn import config stack cancel watch logs state console env".split()
+    (
+        *("preview", "pre", "up", "update", "refresh", "destroy", "down", "dn", "import", "watch"),
+        *("config", "stack", "cancel", "logs", "state", "console", "env"),
+    )
 )
 # `pulumi stack X` that make, list or remove stacks instead.
-STACK_ADMINISTRATION = frozenset("init new ls list rm remove unselect".split())
+STACK_ADMINISTRATION = frozenset(("init", "new", "ls", "list", "rm", "remove", "unselect"))
 MUTATING = frozenset(("up", "update", "refresh", "destroy", "down", "dn", "import", "watch"))
 MUTATING_STACK = frozenset(("rm", "remove", "import", "rename"))
 # These choose a backend, which ours must not answer for.
 BACKEND_COMMANDS = frozenset(("login", "logout"))
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """Why the engine is not started, in one sentence."""
 
 
@@ -107,7 +112,13 @@ def parse(arguments: Sequence[str]) -> Command:
     stack = values.get("--stack")
     if stack is None and words[:1] == ["cancel"] and len(words) > 1:
         stack = words[1]
-    if stack is None and words[:1] == ["stack"] and words[1:2] and words[1] in ("select", "rm", "remove") and len(words) > 2:
+    if (
+        stack is None
+        and words[:1] == ["stack"]
+        and words[1:2]
+        and words[1] in ("select", "rm", "remove")
+        and len(words) > 2
+    ):
         stack = words[2]
     return Command(tuple(words), stack or None, values.get("--cwd"), seen_help, "--config-file" in values)
 
@@ -137,7 +148,8 @@ def user_chose_backend(environment: Mapping[str, str], credentials: str, project
 
 def credentials_path(environment: Mapping[str, str]) -> Path:
     folder = environment.get("PULUMI_CREDENTIALS_PATH") or environment.get("PULUMI_HOME")
-    return Path(folder or os.path.join(environment.get("HOME") or "/", ".pulumi")) / "credentials.json"
+    home = Path(folder) if folder else Path(environment.get("HOME") or "/", ".pulumi")
+    return home / "credentials.json"
 
 
 def state_directory(root: Path) -> Path:
@@ -148,8 +160,10 @@ def state_url(root: Path) -> str:
     return "file://" + quote(str(state_directory(root)))
 
 
-def engine_environment(environment: Mapping[str, str], root: Path, engine: Path, backend_url: str | None) -> dict[str, str]:
-    """What the engine gets: the project's Python first on PATH (a built language host looks nowhere else), then the engine."""
+def engine_environment(
+    environment: Mapping[str, str], root: Path, engine: Path, backend_url: str | None
+) -> dict[str, str]:
+    """The project's Python comes first on PATH (a built language host looks nowhere else), then the engine."""
     result = dict(environment)
     venv = root / ".venv"
     first = [str(venv / "bin"), str(engine)]
@@ -245,10 +259,12 @@ def holder_is_gone(lock: Lock, hostname: str, process: Process | None) -> bool:
 def explain(lock: Lock) -> str:
     cancel = f".venv/bin/pulumi cancel --stack {lock.stack}"
     if lock.pid is None or lock.since is None:
-        return f"stack {lock.stack!r} has an unreadable lock ({lock.path}); if no pulumi is at work on it, run: {cancel}"
+        return (
+            f"stack {lock.stack!r} has an unreadable lock ({lock.path}); if no pulumi is at work on it, run: {cancel}"
+        )
     holder = f"{lock.user}@{lock.host} (pid {lock.pid})"
     since = lock.since.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    return f"stack {lock.stack!r} is in use by {holder} since {since}; wait until that ends, or if it never will, run: {cancel}"
+    return f"stack {lock.stack!r} is in use by {holder} since {since}; wait for it, or if it never ends, run: {cancel}"
 
 
 # --- stacks ---
@@ -288,7 +304,7 @@ def engine_directory(root: Path) -> Path:
     recorded = read_text(root / ".venv" / "engine-path").strip()
     engine = Path(recorded)
     if not recorded or not os.access(engine / "pulumi", os.X_OK) or engine.resolve() == (root / ".venv/bin").resolve():
-        raise Refusal("no Pulumi engine yet; run: make setup")
+        raise RefusalError("no Pulumi engine yet; run: make setup")
     return engine
 
 
@@ -296,15 +312,18 @@ def engine_directory(root: Path) -> Path:
 
 
 def clear_locks(command: Command, state: Path, project: str, stack: str | None) -> None:
-    hostname = socket.gethostname()
+    hostname = os.uname().nodename
     for lock in read_locks(state, project, stack):
         process = None if lock.pid is None else find_process(lock.pid)
         if holder_is_gone(lock, hostname, process):
             lock.path.unlink(missing_ok=True)
             lock.path.with_name(lock.path.name + ".attrs").unlink(missing_ok=True)
-            print(f"note: removed the lock on stack {lock.stack!r} that a killed pulumi (pid {lock.pid}) left", file=sys.stderr)
+            print(
+                f"note: removed the lock on stack {lock.stack!r} that a killed pulumi (pid {lock.pid}) left",
+                file=sys.stderr,
+            )
         elif command.mutates and stack is not None:
-            raise Refusal(explain(lock))
+            raise RefusalError(explain(lock))
 
 
 def create_stack(root: Path, engine: Path, environment: Mapping[str, str], project: str, stack: str) -> None:
@@ -326,7 +345,7 @@ def create_stack(root: Path, engine: Path, environment: Mapping[str, str], proje
         os.close(folder)
     if made.returncode != 0:
         said = (made.stderr.strip() or made.stdout.strip() or "it said nothing").splitlines()[0]
-        raise Refusal(f"cannot create stack {stack!r} in {state}: {said.removeprefix('error: ')}")
+        raise RefusalError(f"cannot create stack {stack!r} in {state}: {said.removeprefix('error: ')}")
 
 
 def prepare(arguments: Sequence[str], environment: Mapping[str, str], root: Path) -> tuple[Path, dict[str, str]]:
@@ -363,7 +382,7 @@ def prepare(arguments: Sequence[str], environment: Mapping[str, str], root: Path
     if stack and command.needs_stack and not stack_is_in_state(state, project, stack):
         if not (root / STACKS / f"Pulumi.{stack}.yaml").exists() and not command.config_file:
             known = [path.name[len("Pulumi.") : -len(".yaml")] for path in (root / STACKS).glob("Pulumi.*.yaml")]
-            raise Refusal(missing_stack(stack, known))
+            raise RefusalError(missing_stack(stack, known))
         create_stack(root, engine, ready, project, stack)
     return engine / "pulumi", ready
 
@@ -372,8 +391,8 @@ def run(arguments: Sequence[str], environment: Mapping[str, str], root: Path) ->
     """Becomes the engine; returns only where it refuses to."""
     try:
         engine, ready = prepare(arguments, environment, root)
-        os.execve(engine, [str(engine), *arguments], ready)
-    except (Refusal, OSError) as reason:
+        os.execve(engine, [str(engine), *arguments], ready)  # becoming the engine is the point
+    except (RefusalError, OSError) as reason:
         print(f"error: {reason}", file=sys.stderr)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -56,5 +56,5 @@ def find(name: str) -> Accelerator:
         return rows[name]
     nearest = difflib.get_close_matches(name, rows, n=2, cutoff=0) or list(rows)
     raise UnknownAcceleratorError(
-        f"accelerator '{name}' is not in infra/hardware.yaml; nearest: {', '.join(nearest)}. Add a row, or fix the stack"
+        f"accelerator '{name}' is not in infra/hardware.yaml; nearest: {', '.join(nearest)}. add a row or fix the stack"
     )

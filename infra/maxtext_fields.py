@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from infra.paths import ROOT
@@ -56,7 +55,7 @@ def problem(key: str, value: object) -> str | None:
     if key not in fields:
         nearest = difflib.get_close_matches(key, fields, n=1, cutoff=0.6)
         hint = f"; nearest: training.{nearest[0]}" if nearest else "; see training/maxtext_schema.json for the names"
-        return f"training.{key} is not a field of MaxText {schema()['maxtext']}{hint}"
+        return f"training key {key!r} is not a field of MaxText {schema()['maxtext']}{hint}"
     field = fields[key]
     if not any(_is(value, kind) for kind in field["types"]):
         return f"training.{key} is {value!r}; MaxText expects {' or '.join(field['types'])}"
@@ -71,7 +70,9 @@ def _is(value: object, kind: str) -> bool:
     if kind == "boolean":
         return isinstance(value, bool)
     if kind == "integer":
-        return isinstance(value, int) and not isinstance(value, bool) or isinstance(value, float) and value.is_integer()
+        return (isinstance(value, int) and not isinstance(value, bool)) or (
+            isinstance(value, float) and value.is_integer()
+        )
     if kind == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, {"string": str, "array": list, "object": dict, "null": type(None)}[kind])

@@ -15,7 +15,7 @@ SHARED = frozenset({"state", "env", "data", "cache", "bench.json", "setup.lock"}
 
 @dataclass(frozen=True)
 class StackPaths:
-    """What a local stack keeps: hosts/ (one directory per host) and runs/ (its bucket: checkpoints, metrics, records)."""
+    """What a local stack keeps: hosts/, one directory each, and runs/, its bucket: checkpoints, metrics, records."""
 
     root: Path
 

@@ -6,7 +6,6 @@ Owns the derivations; a key that the stack's `training:` sets is never overwritt
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 
 from infra.settings import Settings, scalar_training
@@ -16,8 +15,20 @@ from training.run_spec import DataSpec, MaxTextValue, RunSpec, default_run_name
 _SAVES_PER_RUN = 4
 
 
-def run_spec(settings: Settings, platform_defaults: Mapping[str, MaxTextValue], runs: Path, data: DataSpec | None) -> RunSpec:
-    """The run spec of a stack. `runs` becomes the output directory; `platform_defaults` yield to the stack's keys."""
+# What a platform needs of MaxText where the stack does not say otherwise.
+PLATFORM_DEFAULTS: dict[str, dict[str, MaxTextValue]] = {
+    "cpu": {
+        "attention": "dot_product",
+        "dtype": "float32",  # bfloat16 is emulated on a CPU, and slower
+        "weight_dtype": "float32",
+        "per_device_batch_size": 1.0,
+        "max_target_length": 256,
+    },
+}
+
+
+def run_spec(settings: Settings, runs: Path, data: DataSpec | None) -> RunSpec:
+    """The run spec of a stack; `runs` becomes its output directory."""
     row = settings.row
     period = max(1, settings.steps // _SAVES_PER_RUN)
     derived: dict[str, MaxTextValue] = {
@@ -27,7 +38,7 @@ def run_spec(settings: Settings, platform_defaults: Mapping[str, MaxTextValue], 
         "checkpoint_period": period,
         "eval_interval": period if data else -1,
         **({"vocab_size": settings.data_options.vocab_size} if data else {}),
-        **platform_defaults,
+        **PLATFORM_DEFAULTS.get(row.platform, {}),
     }
     chosen = {key: value for key, value in scalar_training(settings).items() if (key, value) != _UNSET_SCHEDULE}
     spec = RunSpec(

@@ -11,11 +11,10 @@ import json
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, cast
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from typing_extensions import Annotated
 
 from infra import hardware, maxtext_fields
 from infra.hardware import Accelerator
@@ -107,10 +106,11 @@ def from_text(stack: str, text: str) -> Settings:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise SettingsError(f"stacks/Pulumi.{stack}.yaml is not YAML: {' '.join(str(error).split())}") from error
-    config = document.get("config") if isinstance(document, dict) else None
+    config = cast(dict[str, Any], document).get("config") if isinstance(document, dict) else None
     if not isinstance(config, dict):
         raise SettingsError(f"stacks/Pulumi.{stack}.yaml has no `config:` mapping")
-    own = {str(key): value for key, value in config.items() if str(key).startswith(NAMESPACE)}
+    entries = cast(dict[object, object], config).items()
+    own = {str(key): value for key, value in entries if str(key).startswith(NAMESPACE)}
     return check(stack, {key.removeprefix(NAMESPACE): value for key, value in own.items()})
 
 
@@ -133,13 +133,18 @@ def _parse_json(name: str, text: str) -> Any:
     try:
         return json.loads(text or "{}")
     except json.JSONDecodeError:
-        raise SettingsError(f"{name} is {text!r}; write a mapping, one `key: value` per line below `{NAMESPACE}{name}:`") from None
+        raise SettingsError(
+            f"{name} is {text!r}; write a mapping, one `key: value` per line below `{NAMESPACE}{name}:`"
+        ) from None
 
 
 def check(stack: str, values: Mapping[str, Any]) -> Settings:
     """Typed settings from plain values; the one place where a stack's rules are applied."""
     if stack in SHARED or not re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,99}", stack):
-        raise SettingsError(f"'{stack}' cannot name a stack: lower-case letters, digits, '-' and '.', and not {', '.join(sorted(SHARED))}")
+        raise SettingsError(
+            f"'{stack}' cannot name a stack: use lower-case letters, digits, '-' and '.', "
+            f"and none of: {', '.join(sorted(SHARED))}"
+        )
     try:
         settings = Settings.model_validate({**values, "stack": stack})
     except ValidationError as error:
@@ -157,7 +162,7 @@ def _sentence(stack: str, item: Any) -> str:
         names = [name for name in known if name != "stack"]
         nearest = difflib.get_close_matches(key.split(".")[-1], names, n=1, cutoff=0.5)
         hint = f"nearest: {nearest[0]}" if nearest else f"allowed: {', '.join(names)}"
-        return f"unknown key '{key}' in {where}; {hint}"
+        return f"unknown key {key!r} in {where}; {hint}"
     if item["type"] == "missing":
         return f"key '{key}' is missing in {where}; add `{NAMESPACE}{key}: ...`"
     message = item["msg"][0].lower() + item["msg"][1:]
@@ -203,8 +208,8 @@ def _schedule_rule(settings: Settings) -> None:
     schedule = settings.training.get("learning_rate_schedule_steps", -1)
     if schedule != -1 and schedule < settings.steps:
         raise SettingsError(
-            f"training.learning_rate_schedule_steps is {schedule}, but steps is {settings.steps}: after the schedule the "
-            f"learning rate is 0; give at least {settings.steps}, or leave it out"
+            f"training.learning_rate_schedule_steps is {schedule}, but steps is {settings.steps}: "
+            f"after the schedule the learning rate is 0; give at least {settings.steps}, or leave it out"
         )
 
 
@@ -217,6 +222,8 @@ def scalar_training(settings: Settings) -> dict[str, MaxTextValue]:
     """`training:` as the run spec holds it: whole floats of integer fields as integers."""
     fields = maxtext_fields.schema()["fields"]
     return {
-        key: int(value) if isinstance(value, float) and value.is_integer() and "number" not in fields[key]["types"] else value
+        key: int(value)
+        if isinstance(value, float) and value.is_integer() and "number" not in fields[key]["types"]
+        else value
         for key, value in settings.training.items()
     }

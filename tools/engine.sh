@@ -184,10 +184,11 @@ fi
 export GOTOOLCHAIN=local
 
 # --- build ---
+say "this takes 3 to 7 minutes on 2 cores, once per machine"
 cores=$(nproc)
 build() { # build <what> <folder> <package> <linker flags>
-  # Two compilers at a time need about 2 GiB; more only help where there are cores, and memory, for them.
-  if ! with_progress "building $1 (about 3 minutes on 2 cores)" \
+  # two compilers at a time need about 2 GiB
+  if ! with_progress "building $1" \
     "$go" -C "$sources/$2" build -v -mod=readonly -trimpath -p "$((cores < 8 ? cores : 8))" -ldflags "$4" -o "$made/$1" "$3"; then
     cp "$log" "$engines/build.log"
     if grep -qE 'dial tcp|no such host|connection refused|i/o timeout|Forbidden|module lookup disabled|TLS handshake' "$log"; then

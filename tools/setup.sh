@@ -40,6 +40,8 @@ fi
 rm -f "$stamp"
 
 [[ -n ${SLIPWAY_CACHE:-}${XDG_CACHE_HOME:-}${HOME:-} ]] || die "no place for a cache; set HOME or SLIPWAY_CACHE"
+# A registry behind an organisation's own certificate is known to the system's store, not to the one inside uv.
+if [[ -s /etc/ssl/certs/ca-certificates.crt ]]; then export UV_SYSTEM_CERTS=${UV_SYSTEM_CERTS:-true}; fi
 cache=${SLIPWAY_CACHE:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/slipway}
 
 # --- Python 3.12 ---
@@ -102,8 +104,9 @@ fi
 # --- the project's Python environment ---
 say "installing the Python environment into .venv"
 # Another active environment, or one the user set for other projects, is not ours to change.
-env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT="$root/.venv" "$uv" sync --quiet --frozen --python "$python" 8>&- ||
-  die "uv sync failed (see above); check that this machine reaches a Python package registry (UV_DEFAULT_INDEX names one), then run this again"
+env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT="$root/.venv" "$uv" sync --quiet --frozen --python "$python" 2>.slipway/setup.log 8>&- ||
+  die "uv sync failed: $(grep -m 1 -E '^ *(error|cause|×)' .slipway/setup.log || head -n 1 .slipway/setup.log); does this machine reach a Python package registry (UV_DEFAULT_INDEX names one)? All of it: .slipway/setup.log"
+rm -f .slipway/setup.log
 if ! [[ $uv -ef .venv/bin/uv ]]; then ln -sfn "$uv" .venv/bin/uv; fi
 
 # --- the Pulumi engine ---

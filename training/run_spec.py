@@ -17,7 +17,7 @@ import yaml
 
 VERSION = 1
 
-type MaxTextValue = str | int | float | bool | None | list[str]
+type MaxTextValue = str | int | float | bool | list[str] | None
 
 
 class RunSpecError(ValueError):

@@ -57,7 +57,9 @@ def _resolve(overrides: Mapping[str, object], network: str, total: int) -> dict[
     if rest and total % product == 0:
         sizes[rest[0]] = total // product
     elif rest or product != total:
-        named = " x ".join(f"{network}_{axis}_parallelism {size}" for axis, size in sizes.items() if size not in (1, -1))
+        named = " x ".join(
+            f"{network}_{axis}_parallelism {size}" for axis, size in sizes.items() if size not in (1, -1)
+        )
         raise MeshError(
             f"mesh {named or network} is {product}, but there are {total} {what}; "
             f"make the {network}_*_parallelism keys multiply to {total}"

@@ -90,7 +90,9 @@ def start(directory: Path, record: HostRecord, run_spec: str) -> HostRecord:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / STATUS).unlink(missing_ok=True)
     (directory / RUN_SPEC).write_text(run_spec)
-    environment = {key: value for key, value in os.environ.items() if key in _INHERITED or key.startswith(_INHERITED_PREFIXES)}
+    environment = {
+        key: value for key, value in os.environ.items() if key in _INHERITED or key.startswith(_INHERITED_PREFIXES)
+    }
     environment |= {
         "SLIPWAY_SOURCE": record.source,
         "SLIPWAY_ENV_ROOT": record.env_root,
@@ -118,7 +120,7 @@ def ask_to_stop(directory: Path) -> None:
 
 
 def stop(directory: Path, progress: Callable[[str], None], wait: Callable[[float], None]) -> None:
-    """Let the host save and end, then make sure that nothing it started is left. `wait` may raise to give up waiting."""
+    """Let the host save and end, then end whatever it started and left. `wait` may raise to give up waiting."""
     record = read_record(directory)
     ask_to_stop(directory)
     began = time.monotonic()

@@ -1,8 +1,8 @@
 """Host processes on this machine: start one detached, find it again, end it with everything it started.
 
-A host's processes are those whose environment carries SLIPWAY_HOST_DIR=<its directory>: the environment is inherited, so
-a child that made a session of its own, or one started just before an engine was killed, is still found. A pid is never
-trusted alone: psutil compares the start time before it signals.
+A host's processes are those whose environment carries SLIPWAY_HOST_DIR=<its directory>: the environment is inherited,
+so a child that made a session of its own, or one started just before an engine was killed, is still found. A pid is
+never trusted alone: psutil compares the start time before it signals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import psutil
 LABEL = "SLIPWAY_HOST_DIR"
 
 
-def start_detached(command: Sequence[str], environment: Mapping[str, str], directory: Path, log: Path) -> psutil.Process:
+def start_detached(
+    command: Sequence[str], environment: Mapping[str, str], directory: Path, log: Path
+) -> psutil.Process:
     """Start `command` in a session of its own, labelled with `directory`, its output appended to `log`."""
     with log.open("ab") as sink:
         started = subprocess.Popen(

@@ -45,7 +45,8 @@ def watch_command(stack: Stack) -> None:
         report = watch(_open(stack), Console())
     except KeyboardInterrupt:
         Console().print(
-            f"\ntraining goes on; see it again with `slipway watch {stack}`, stop it with `slipway stop {stack}`", highlight=False
+            f"\ntraining goes on; see it again with `slipway watch {stack}`, stop it with `slipway stop {stack}`",
+            highlight=False,
         )
         raise typer.Exit(130) from None
     raise typer.Exit(0 if report.phase == "finished" else 1)
@@ -124,7 +125,7 @@ def purge(stack: Stack, yes: Annotated[bool, typer.Option("--yes", help="Do not 
 
 @data_app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
 def prepare(context: typer.Context) -> None:
-    """Text or JSON lines to shuffled ArrayRecord shards, a held-out split, a tokenizer and a manifest. `--help` lists options."""
+    """Text or JSON lines to shuffled records, a held-out split, a tokenizer and a manifest; `--help` lists options."""
     environment = os.environ | {
         "SLIPWAY_SOURCE": str(ROOT),
         "SLIPWAY_ENV_ROOT": str(WORK / "env"),

@@ -56,14 +56,16 @@ class LocalHosts:
         for host in running:
             hosts.ask_to_stop(host.directory)
         for host in running:
-            hosts.stop(host.directory, lambda text, index=host.record.index: progress(f"host {index}: {text}"), time.sleep)
+            hosts.stop(
+                host.directory, lambda text, index=host.record.index: progress(f"host {index}: {text}"), time.sleep
+            )
 
     def start(self) -> None:
         every = self.list()
         if all(host.healthy for host in every):
             return
         for host in every:  # a run needs all its hosts: a survivor of a lost peer starts anew as well
-            hosts.stop(host.directory, lambda text: None, time.sleep)
+            hosts.stop(host.directory, lambda _: None, time.sleep)
         for host in every:
             hosts.start(host.directory, host.record, (host.directory / hosts.RUN_SPEC).read_text())
 

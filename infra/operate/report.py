@@ -1,4 +1,4 @@
-"""What is known of a stack, as data: the phase of the whole, one row per host, losses. Pure; both the JSON and the screen show it."""
+"""What is known of a stack, as data: the phase of the whole, a row per host, losses. Pure; JSON and screen show it."""
 
 from __future__ import annotations
 

@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import plotext
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+from training.data.identity import DataError, read_manifest
 
 from infra.local.hosts import FINISHED
+from infra.operate.curve import draw
 from infra.operate.hosts import Hosts
 from infra.operate.report import ABSENT, HostRow, Losses, StackReport, losses, stack_report
-from training.data.identity import DataError, read_manifest
 from training.run_spec import parse
 
 _REFRESH_S = 0.5
@@ -61,7 +61,9 @@ def _until_ended(hosts: Hosts, show: Callable[[StackReport], None]) -> StackRepo
 def _screen(report: StackReport) -> RenderableType:
     rows = Table.grid(padding=(0, 2))
     for host in report.hosts:
-        rows.add_row(*(Text(cell, style=_COLOURS.get(host.phase, "") if i == 1 else "") for i, cell in enumerate(cells(host))))
+        rows.add_row(
+            *(Text(cell, style=_COLOURS.get(host.phase, "") if i == 1 else "") for i, cell in enumerate(cells(host)))
+        )
     done, total = report.step or 0, report.steps or 1
     bar = Table.grid(padding=(0, 2))
     bar.add_row(f"{report.stack}", ProgressBar(total=total, completed=done, width=40), f"{done}/{report.steps or '?'}")
@@ -95,9 +97,14 @@ def summary(hosts: Hosts, report: StackReport, width: int) -> Text:
     seen = losses(hosts.metrics(0))
     lines = [_verdict(report)]
     if seen.train:
-        lines += ["", _curve(seen, width), "", *_loss_lines(seen, report.hosts[0])]
+        lines += ["", draw(seen, width), "", *_loss_lines(seen, report.hosts[0])]
     lines += ["", *_heldout_lines(seen, _manifest_directory(hosts))]
-    lines += [f"checkpoints  {run / 'checkpoints'}", f"metrics      {run / 'metrics'}", f"record       {run / 'record.json'}", ""]
+    lines += [
+        f"checkpoints  {run / 'checkpoints'}",
+        f"metrics      {run / 'metrics'}",
+        f"record       {run / 'record.json'}",
+        "",
+    ]
     return Text.from_ansi("\n".join([*lines, *_next(report)]))
 
 
@@ -106,17 +113,6 @@ def _verdict(report: StackReport) -> str:
         return f"{report.stack} finished: step {report.step} of {report.steps}"
     at = f" at step {report.step} of {report.steps}" if report.step is not None else ""
     return f"{report.stack} {report.phase}{at}" + (f": {report.reason}" if report.reason else "")
-
-
-def _curve(seen: Losses, width: int) -> str:
-    plotext.clear_figure()
-    plotext.theme("clear")
-    plotext.plot_size(min(width, 100), 15)
-    plotext.plot([step for step, _ in seen.train], [loss for _, loss in seen.train], label="training loss, nats per token")
-    if len(seen.heldout) > 1:
-        plotext.scatter([step for step, _ in seen.heldout], [loss for _, loss in seen.heldout], label="held-out")
-    plotext.xlabel("step")
-    return str(plotext.build())
 
 
 def _loss_lines(seen: Losses, host: HostRow) -> list[str]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from training.data.identity import DataError, Manifest, read_manifest
+
 from infra.providers import children
 from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
-from training.data.identity import DataError, Manifest, read_manifest
 
 
 @dataclass(frozen=True)

@@ -133,9 +133,7 @@ class Resource[I](ABC):
         """Every input that differs, with what that means."""
         table = {field.name: field.metadata["on_change"] for field in dataclasses.fields(cast(Any, self.inputs))}
         return {
-            name: kind
-            for name, kind in table.items()
-            if kind is not OnChange.IGNORE and old.get(name) != new.get(name)
+            name: kind for name, kind in table.items() if kind is not OnChange.IGNORE and old.get(name) != new.get(name)
         }
 
     def parse(self, values: Mapping[str, Any]) -> I:

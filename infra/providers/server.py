@@ -6,6 +6,7 @@ does is in its own module; adding one is a module and a line in registry.py.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
@@ -13,13 +14,14 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent import futures
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import grpc
 from google.protobuf import any_pb2, empty_pb2, json_format, struct_pb2
 
 from infra.providers.proto import engine_pb2, engine_pb2_grpc, plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
-from infra.providers.resource import UNKNOWN, Context, OnChange, Outputs, Resource, ResourceError, Unknown
+from infra.providers.resource import UNKNOWN, Context, OnChange, Resource, ResourceError, Unknown
 
 VERSION = "0.1.0"
 # The engine's spelling of "not known before the update runs" (sdk/go/common/resource/plugin/rpc.go).
@@ -39,15 +41,17 @@ def _from_wire(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
-        return [_from_wire(item) for item in value]
+        return [_from_wire(item) for item in cast(list[Any], value)]
     if isinstance(value, dict):
-        return {key: _from_wire(item) for key, item in value.items()}
+        return {key: _from_wire(item) for key, item in cast(dict[str, Any], value).items()}
     return value
 
 
 def to_struct(values: Mapping[str, Any]) -> struct_pb2.Struct:
     struct = struct_pb2.Struct()
-    struct.update({key: next(iter(_UNKNOWN_SENTINELS)) if isinstance(value, Unknown) else value for key, value in values.items()})
+    struct.update(
+        {key: next(iter(_UNKNOWN_SENTINELS)) if isinstance(value, Unknown) else value for key, value in values.items()}
+    )
     return struct
 
 
@@ -68,7 +72,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=VERSION)
 
     def GetSchema(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return provider_pb2.GetSchemaResponse(schema='{"name": "slipway", "version": "%s"}' % VERSION)
+        return provider_pb2.GetSchemaResponse(schema=json.dumps({"name": "slipway", "version": VERSION}))
 
     def Attach(self, request: Any, context: grpc.ServicerContext) -> Any:
         self._engine = engine_pb2_grpc.EngineStub(grpc.insecure_channel(request.address))
@@ -100,7 +104,10 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         resource = self._resource(request.urn, context)
         changes = resource.changes(to_values(request.old_inputs), to_values(request.news))
         drifted = resource.drift(to_values(request.olds))
-        kinds = {OnChange.UPDATE: provider_pb2.PropertyDiff.UPDATE, OnChange.REPLACE: provider_pb2.PropertyDiff.UPDATE_REPLACE}
+        kinds = {
+            OnChange.UPDATE: provider_pb2.PropertyDiff.UPDATE,
+            OnChange.REPLACE: provider_pb2.PropertyDiff.UPDATE_REPLACE,
+        }
         detailed = {key: provider_pb2.PropertyDiff(kind=kinds[kind], inputDiff=True) for key, kind in changes.items()}
         detailed |= {key: provider_pb2.PropertyDiff(kind=provider_pb2.PropertyDiff.UPDATE) for key in drifted}
         response = provider_pb2.DiffResponse
@@ -168,7 +175,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     def _context(self, request: Any, resource: Resource[Any]) -> Context:
         urn = request.urn
 
-        def log(severity: int, ephemeral: bool) -> Callable[[str], None]:
+        def log(severity: Any, ephemeral: bool) -> Callable[[str], None]:
             return lambda message: self._log(severity, message, urn, ephemeral)
 
         return Context(
@@ -179,13 +186,15 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             warn=log(engine_pb2.WARNING, ephemeral=False),
         )
 
-    def _log(self, severity: int, message: str, urn: str, ephemeral: bool) -> None:
+    def _log(self, severity: Any, message: str, urn: str, ephemeral: bool) -> None:
         try:
             self._engine.Log(engine_pb2.LogRequest(severity=severity, message=message, urn=urn, ephemeral=ephemeral))
         except grpc.RpcError:
             return  # the engine has stopped listening: it is ending, and so shall we (end_with_engine)
 
-    def _act[T](self, context: grpc.ServicerContext, call: Context, inputs: Mapping[str, Any], act: Callable[[], T]) -> T:
+    def _act[T](
+        self, context: grpc.ServicerContext, call: Context, inputs: Mapping[str, Any], act: Callable[[], T]
+    ) -> T:
         """Run one call; an error becomes one sentence, and what was already accepted is kept with its id."""
         try:
             return act()
@@ -194,11 +203,13 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         except Exception as error:  # noqa: BLE001 - the border to the engine: a fault of ours, with its trace in --debug
             self._log(engine_pb2.DEBUG, traceback.format_exc(), call.urn, ephemeral=False)
             where = traceback.extract_tb(error.__traceback__)[-1]
-            name = os.path.basename(where.filename)
-            reason = f"fault in slipway ({name}:{where.lineno}): {type(error).__name__}: {error}; `--debug` shows the trace"
+            name = Path(where.filename).name
+            reason = (
+                f"fault in slipway ({name}:{where.lineno}): {type(error).__name__}: {error}; `--debug` shows the trace"
+            )
         if call.accepted is None:
             context.abort(grpc.StatusCode.UNKNOWN, reason)
-        identifier, outputs = call.accepted or ("", Outputs())
+        identifier, outputs = call.accepted or ("", {})
         detail = provider_pb2.ErrorResourceInitFailed(
             id=identifier, properties=to_struct({**inputs, **outputs}), reasons=[reason], inputs=to_struct(inputs)
         )
@@ -227,7 +238,9 @@ def serve(resources: Mapping[str, Resource[Any]], on_end: Callable[[], None]) ->
     """Serve until the engine ends us or is gone. The engine's address is the last argument."""
     end_with_engine(on_end)
     address = sys.argv[-1] if len(sys.argv) > 1 else ""
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=_MAX_CALLS), options=[("grpc.max_receive_message_length", -1)])
+    server = grpc.server(
+        futures.ThreadPoolExecutor(max_workers=_MAX_CALLS), options=[("grpc.max_receive_message_length", -1)]
+    )
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(Server(resources, address), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()

@@ -47,4 +47,6 @@ class StackGuard(Resource[StackGuardInputs]):
         if outputs.get("on_destroy") == "delete" and root.exists():
             shutil.rmtree(root)
         elif (root / "runs").is_dir():
-            context.warn(f"kept checkpoints and metrics in {root / 'runs'}; remove them with `slipway purge {root.name}`")
+            context.warn(
+                f"kept checkpoints and metrics in {root / 'runs'}; remove them with `slipway purge {root.name}`"
+            )

@@ -12,23 +12,16 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from training.data.identity import DataError, PrepareOptions, content_id, corpus_files, read_manifest
+
 from infra import run_plan, runs
 from infra.components.local_stack import LocalStack, LocalStackArgs
 from infra.components.resources import LocalHostArgs, PreparedDataArgs, RunArgs, StackGuardArgs
 from infra.local import hosts
 from infra.paths import ROOT, WORK, StackPaths, of_stack
 from infra.settings import Settings, SettingsError
-from training.data.identity import DataError, PrepareOptions, content_id, corpus_files, read_manifest
-from training.run_spec import DataSpec, MaxTextValue, RunSpec, differences, epochs_needed, identity, parse
+from training.run_spec import DataSpec, RunSpec, differences, epochs_needed, identity, parse
 
-# What a CPU needs of MaxText where the stack does not say otherwise. float32: bfloat16 is emulated here, and slower.
-PLATFORM_DEFAULTS: dict[str, MaxTextValue] = {
-    "attention": "dot_product",
-    "dtype": "float32",
-    "weight_dtype": "float32",
-    "per_device_batch_size": 1.0,
-    "max_target_length": 256,
-}
 _PORTS = range(20000, 30000)  # below the range from which the kernel gives ports to clients
 
 
@@ -49,7 +42,7 @@ def plan(settings: Settings, work: Path = WORK) -> LocalPlan:
     """What the stack will be. Raises SettingsError for what cannot work on this machine."""
     paths = of_stack(settings.stack, work)
     data, prepare = _data(settings, work)
-    spec = run_plan.run_spec(settings, PLATFORM_DEFAULTS, paths.runs, data)
+    spec = run_plan.run_spec(settings, paths.runs, data)
     refusal = runs.conflict(runs.read(spec), spec)
     if refusal:
         raise SettingsError(refusal)

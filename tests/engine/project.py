@@ -18,7 +18,8 @@ ENGINE = Path((ROOT / ".venv" / "engine-path").read_text().strip())
 DEADLINE_S = 60.0
 
 _PROGRAM = """
-import json, pathlib, pulumi
+import json, os, pathlib, pulumi, signal
+signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))  # as infra/program.py does
 for name, props in json.loads(pathlib.Path("things.json").read_text()).items():
     options = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create=props.pop("timeout", "60s")))
     pulumi.CustomResource("sample:index:Thing", name, props | {"seen": None}, options)
@@ -47,7 +48,9 @@ class Project:
         plugin = directory / "plugin"
         plugin.mkdir()
         entry = plugin / "pulumi-resource-sample"
-        entry.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -u -m tests.engine.sample.provider "$@"\n')
+        entry.write_text(
+            f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -u -m tests.engine.sample.provider "$@"\n'
+        )
         entry.chmod(0o755)
         (directory / "state").mkdir()
         (directory / "Pulumi.yaml").write_text(
@@ -75,13 +78,20 @@ class Project:
         }
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self._command(arguments), cwd=self.directory, env=self.environment, capture_output=True, text=True)
+        return subprocess.run(
+            self._command(arguments), cwd=self.directory, env=self.environment, capture_output=True, text=True
+        )
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start without waiting; its output goes to `output` in the project."""
         with (self.directory / "output").open("w") as output:
             return subprocess.Popen(
-                self._command(arguments), cwd=self.directory, env=self.environment, stdout=output, stderr=subprocess.STDOUT, text=True
+                self._command(arguments),
+                cwd=self.directory,
+                env=self.environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
             )
 
     def output(self) -> str:

@@ -1,0 +1,215 @@
+"""What infra.engine decides: the command line, the backend, the engine's environment, whose lock it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from infra import engine
+
+HOST = os.uname().nodename
+LOCK = Path("/state/.pulumi/locks/organization/slipway/v6e-32/3f.json")
+
+
+def lock_text(pid: int, host: str = HOST, since: datetime | None = None) -> str:
+    moment = (since or datetime.now(UTC)).isoformat()
+    return json.dumps({"pid": pid, "username": "ada", "hostname": host, "timestamp": moment})
+
+
+# --- the command line ---
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "stack"),
+    [
+        ("up --stack v6e-32 --yes", ("up",), "v6e-32"),
+        ("up --stack=v6e-32", ("up",), "v6e-32"),
+        ("preview -s v6e-32", ("preview",), "v6e-32"),
+        ("preview -sv6e-32", ("preview",), "v6e-32"),
+        ("preview -s=v6e-32", ("preview",), "v6e-32"),
+        ("up -yfs v6e-32", ("up",), "v6e-32"),
+        ("--stack v6e-32 destroy", ("destroy",), "v6e-32"),
+        ("-C infra up --stack v6e-32", ("up",), "v6e-32"),
+        ("--color never stack output --stack v6e-32", ("stack", "output"), "v6e-32"),
+        ("up -m --stack --stack v6e-32", ("up",), "v6e-32"),
+        ("up --message=--stack", ("up",), None),
+        ("config set slipway:steps 5 -s v6e-32", ("config", "set", "slipway:steps", "5"), "v6e-32"),
+        ("cancel v6e-32 --yes", ("cancel", "v6e-32"), "v6e-32"),
+        ("stack select v6e-32", ("stack", "select", "v6e-32"), "v6e-32"),
+        ("up", ("up",), None),
+        ("up --stack", ("up",), None),
+        ("version -- --stack v6e-32", ("version",), None),
+        ("", (), None),
+    ],
+)
+def test_command_line_names_its_words_and_its_stack(line: str, words: tuple[str, ...], stack: str | None) -> None:
+    command = engine.parse(line.split())
+    assert (command.words, command.stack) == (words, stack)
+
+
+@pytest.mark.parametrize(
+    ("line", "needs_stack", "mutates"),
+    [
+        ("up -s a", True, True),
+        ("dn -s a", True, True),
+        ("preview -s a", True, False),
+        ("stack output -s a", True, False),
+        ("stack --stack a", True, False),
+        ("cancel -s a", True, False),
+        ("stack init a", False, False),
+        ("stack ls", False, False),
+        ("stack rm a", False, True),
+        ("up --help", False, False),
+        ("version", False, False),
+        ("login s3://bucket", False, False),
+        ("", False, False),
+    ],
+)
+def test_commands_that_need_a_stack_and_those_that_change_one(line: str, needs_stack: bool, mutates: bool) -> None:
+    command = engine.parse(line.split())
+    assert (command.needs_stack, command.mutates) == (needs_stack, mutates)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("v6e-32", "v6e-32"),
+        ("organization/slipway/v6e-32", "v6e-32"),
+        ("organization/other/v6e-32", None),
+        ("../../etc", None),
+        ("a b", None),
+    ],
+)
+def test_stack_reference_of_another_project_or_a_path_is_left_to_the_engine(given: str, name: str | None) -> None:
+    assert engine.local_name(given, "slipway") == name
+
+
+def test_missing_stack_names_the_nearest_and_where_to_add_one() -> None:
+    assert engine.missing_stack("v6e-33", ["v6e-32", "v6e-256", "local", "gke-a3-mega-2"]) == (
+        "no stack 'v6e-33': there is no stacks/Pulumi.v6e-33.yaml; nearest: v6e-32, v6e-256."
+        " Name one of those, or add the file (docs/adding-a-size.md)."
+    )
+
+
+# --- the backend and the environment ---
+
+
+@pytest.mark.parametrize(
+    ("environment", "credentials", "project", "chosen"),
+    [
+        ({}, "", "name: slipway\n", False),
+        ({}, '{"current": ""}', "name: slipway\n", False),
+        ({}, '{"current": "gs://states"}', "name: slipway\n", True),
+        ({}, "not json", "name: slipway\n", True),
+        ({}, "", "name: slipway\nbackend:\n  url: gs://states\n", True),
+        ({}, "", "name: slipway\ndescription: no backend: here\n", False),
+        ({"PULUMI_BACKEND_URL": "gs://states"}, "", "", True),
+        ({"PULUMI_BACKEND_URL": ""}, "", "", False),
+    ],
+)
+def test_backend_that_the_user_chose_is_respected(
+    environment: dict[str, str], credentials: str, project: str, chosen: bool
+) -> None:
+    assert engine.user_chose_backend(environment, credentials, project) is chosen
+
+
+def test_credentials_are_looked_for_where_pulumi_keeps_them() -> None:
+    assert engine.credentials_path({"HOME": "/home/ada"}) == Path("/home/ada/.pulumi/credentials.json")
+    assert engine.credentials_path({"HOME": "/home/ada", "PULUMI_HOME": "/p"}) == Path("/p/credentials.json")
+
+
+def test_state_url_of_a_clone_whose_path_has_odd_characters_is_encoded() -> None:
+    assert engine.state_url(Path("/my work/#1")) == "file:///my%20work/%231/.slipway/state"
+
+
+def test_engine_finds_the_projects_python_first_and_then_itself() -> None:
+    environment = engine.engine_environment({"PATH": "/usr/bin:/e:/c/.venv/bin"}, Path("/c"), Path("/e"), "file:///s")
+    assert environment == {
+        "PATH": "/c/.venv/bin:/e:/usr/bin",
+        "VIRTUAL_ENV": "/c/.venv",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PULUMI_CONFIG_PASSPHRASE": "",
+        "PULUMI_BACKEND_URL": "file:///s",
+    }
+
+
+def test_passphrase_that_the_user_set_stays() -> None:
+    by_file = engine.engine_environment({"PULUMI_CONFIG_PASSPHRASE_FILE": "/f"}, Path("/c"), Path("/e"), None)
+    assert "PULUMI_CONFIG_PASSPHRASE" not in by_file
+    assert "PULUMI_BACKEND_URL" not in by_file
+    by_value = engine.engine_environment({"PULUMI_CONFIG_PASSPHRASE": "secret"}, Path("/c"), Path("/e"), None)
+    assert by_value["PULUMI_CONFIG_PASSPHRASE"] == "secret"
+
+
+# --- locks ---
+
+
+def test_lock_of_a_process_that_has_ended_is_stale() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    lock = engine.parse_lock(LOCK, lock_text(ended.pid))
+    assert engine.find_process(ended.pid) is None
+    assert engine.holder_is_gone(lock, HOST, engine.find_process(ended.pid))
+
+
+def test_lock_of_a_killed_process_that_nobody_has_reaped_is_stale() -> None:
+    zombie = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    zombie.kill()
+    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)  # ended, and still in the process table
+    try:
+        assert engine.find_process(zombie.pid) is None
+    finally:
+        zombie.communicate()
+
+
+def test_lock_of_a_running_process_is_held() -> None:
+    process = engine.find_process(os.getpid())
+    assert process is not None
+    assert not engine.holder_is_gone(engine.parse_lock(LOCK, lock_text(os.getpid())), HOST, process)
+
+
+def test_lock_whose_pid_now_belongs_to_a_younger_process_is_stale() -> None:
+    before = datetime.now(UTC) - timedelta(days=1)
+    lock = engine.parse_lock(LOCK, lock_text(os.getpid(), since=before))
+    younger = engine.Process("bash", (before + timedelta(hours=1)).timestamp())
+    assert engine.holder_is_gone(lock, HOST, younger)
+
+
+def test_a_running_engine_keeps_its_lock_although_the_clock_jumped() -> None:
+    before = datetime.now(UTC) - timedelta(days=1)
+    lock = engine.parse_lock(LOCK, lock_text(7, since=before))
+    assert not engine.holder_is_gone(lock, HOST, engine.Process("pulumi", before.timestamp() + 3600))
+
+
+def test_lock_from_another_host_is_held_whatever_runs_here() -> None:
+    assert not engine.holder_is_gone(engine.parse_lock(LOCK, lock_text(1, host="elsewhere")), HOST, None)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"pid": 1}', '{"pid": "x", "timestamp": "y"}'])
+def test_unreadable_lock_is_held(text: str) -> None:
+    lock = engine.parse_lock(LOCK, text)
+    assert not engine.holder_is_gone(lock, HOST, None)
+    assert engine.explain(lock).startswith("stack 'v6e-32' has an unreadable lock (/state/")
+
+
+def test_lock_as_the_engine_writes_it_is_read() -> None:
+    text = '{"pid":17105,"username":"ada","hostname":"vm","timestamp":"2026-11-21T00:54:25.26581068Z"}'
+    lock = engine.parse_lock(LOCK, text)
+    assert (lock.stack, lock.pid, lock.user, lock.host) == ("v6e-32", 17105, "ada", "vm")
+    assert lock.since == datetime(2026, 11, 21, 0, 54, 25, 265810, tzinfo=UTC)
+
+
+def test_explanation_says_who_since_when_and_what_to_do() -> None:
+    moment = datetime(2026, 11, 21, 0, 54, 25).astimezone()
+    lock = engine.parse_lock(LOCK, lock_text(17, host="vm", since=moment))
+    assert engine.explain(lock) == (
+        "stack 'v6e-32' is in use by ada@vm (pid 17) since 2026-11-21 00:54:25; wait for it, or if it never ends,"
+        " run: .venv/bin/pulumi cancel --stack v6e-32"
+    )

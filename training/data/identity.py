@@ -1,0 +1,324 @@
+"""Which files a corpus is made of, and the hash that names it with the options. A leaf: standard library only.
+
+Owns what infra and the hosts must agree on before a byte is prepared: resolving inputs, the options, the content id and
+the form of the manifest. Refuses to read text, and to write anything but its own stat cache.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import hashlib
+import json
+import os
+import sysconfig
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+VERSION = 1  # of the prepared format: whatever changes the bytes of a shard, a tokenizer or a count raises it
+STDLIB = "stdlib"
+JSON_SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
+MANIFEST = "manifest.json"
+DEFAULT_RECORD_BYTES = 8192
+_GLOB = frozenset("*?[")
+_STDLIB_LEFT_OUT = frozenset({"site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test"})
+_RACY_S = 2.0  # a file younger than this may change again within its own timestamp, so its hash is not remembered
+
+
+class DataError(ValueError):
+    """The corpus, the options or a prepared directory cannot work; one sentence with the value and what to do."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One input file. `name` is relative to its input's root, so another machine gives the same name."""
+
+    name: str
+    path: Path
+
+    @property
+    def is_json(self) -> bool:
+        return self.name.endswith(JSON_SUFFIXES)
+
+    @property
+    def is_gzip(self) -> bool:
+        return self.name.endswith(".gz")
+
+
+TRAIN_TOKENIZER = "train"
+NO_TOKENIZER = "none"
+
+
+@dataclass(frozen=True)
+class PrepareOptions:
+    """What changes the prepared bytes. `tokenizer` is `train`, `none` or the path of a sentencepiece model.
+
+    `record_bytes` bounds a record's text (0: whole documents), `heldout_fraction` is a share of documents, `add_bos`
+    and `add_eos` are MaxText's settings of the same names: they change counts, not records.
+    """
+
+    seed: int = 0
+    record_bytes: int = DEFAULT_RECORD_BYTES
+    heldout_fraction: float = 0.02
+    text_key: str = "text"
+    tokenizer: str = TRAIN_TOKENIZER
+    vocab_size: int = 4096
+    add_bos: bool = True
+    add_eos: bool = True
+
+    def __post_init__(self) -> None:
+        if self.record_bytes != 0 and self.record_bytes < 64:
+            raise DataError(f"record size of {self.record_bytes} bytes: give 0 (whole documents) or at least 64")
+        if not 0 < self.heldout_fraction < 1:
+            raise DataError(f"held-out fraction {self.heldout_fraction}: give a share between 0 and 1, such as 0.02")
+        if not 0 <= self.seed < 2**63:
+            raise DataError(f"seed {self.seed}: give a whole number from 0 to 2^63 - 1")
+        if self.vocab_size < 300:
+            raise DataError(f"vocabulary of {self.vocab_size}: 256 byte pieces are always in it, give at least 300")
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file of the prepared directory, by its name there."""
+
+    name: str
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class SourceEntry:
+    """A source and its non-empty documents. Same bytes under another path keep the entry."""
+
+    name: str
+    sha256: str
+    bytes: int
+    documents: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split. `bytes` is text, before compression. Tokens are per record as MaxText encodes it, BOS and EOS counted.
+
+    `unigram_entropy_nats` is -sum p ln p over the split's own tokens, nats per token: what a model reaches that knows
+    only frequencies. The loss is over targets, which are these tokens but for the first of each packed row.
+    Token fields are None without a tokenizer.
+    """
+
+    documents: int
+    records: int
+    bytes: int
+    tokens: int | None
+    longest_record_tokens: int | None
+    unigram_entropy_nats: float | None
+    files: tuple[FileEntry, ...]
+
+
+@dataclass(frozen=True)
+class TokenizerEntry:
+    """The sentencepiece model and its special ids (-1: it has none)."""
+
+    file: FileEntry
+    vocab_size: int
+    pad_id: int
+    eos_id: int
+    bos_id: int
+    unk_id: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a prepared directory holds. Written last: where it stands, the directory is complete."""
+
+    version: int
+    content: str
+    seed: int
+    options: dict[str, str | int | float | bool | None]
+    sources: tuple[SourceEntry, ...]
+    train: Split
+    heldout: Split
+    tokenizer: TokenizerEntry | None
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
+
+
+def corpus_files(inputs: Sequence[str], base: Path) -> list[SourceFile]:
+    """The files of `inputs` sorted by name: files, directories, globs (relative ones against `base`) or `stdlib`.
+
+    A file met twice counts once. When two inputs hold one name, the later file's name gets `#2`, `#3` ...
+    """
+    if not inputs:
+        raise DataError(f"no input: name a file, a directory, a glob or '{STDLIB}' (this Python's standard library)")
+    named: dict[str, SourceFile] = {}
+    seen: set[Path] = set()
+    for text in inputs:
+        for relative, path in _resolve(text, base):
+            if path in seen:
+                continue
+            seen.add(path)
+            name, copy = relative, 1
+            while name in named:
+                copy += 1
+                name = _numbered(relative, copy)
+            named[name] = SourceFile(name, path)
+    return [named[name] for name in sorted(named)]
+
+
+def _numbered(name: str, copy: int) -> str:
+    """`a/b.jsonl.gz` -> `a/b#2.jsonl.gz`: the suffix says how to read the file, so it stays."""
+    directory, _, last = name.rpartition("/")
+    stem, dot, suffix = last.partition(".")
+    return f"{directory}/{stem}#{copy}{dot}{suffix}" if directory else f"{stem}#{copy}{dot}{suffix}"
+
+
+def _resolve(text: str, base: Path) -> Iterator[tuple[str, Path]]:
+    """(name, absolute path) of each file of one input."""
+    if text == STDLIB:
+        root = Path(sysconfig.get_path("stdlib")).resolve()  # the base interpreter's, also from a virtual environment
+        yield from ((f"{STDLIB}/{name}", path) for name, path in _walk(root, _STDLIB_LEFT_OUT) if _is_stdlib(path))
+        return
+    pattern = base / Path(text).expanduser()
+    if pattern.is_dir():
+        found = list(_walk(pattern.resolve(), frozenset({"__pycache__"})))
+    elif pattern.exists():
+        found = [(pattern.name, pattern.resolve())]
+    elif _GLOB & set(text):
+        found = list(_glob(pattern))
+    else:
+        raise DataError(f"input '{text}' does not exist (looked for {pattern})")
+    if not found:
+        raise DataError(f"input '{text}' matches no file (looked in {pattern})")
+    yield from found
+
+
+def _glob(pattern: Path) -> Iterator[tuple[str, Path]]:
+    """Files that match, named relative to the part of the pattern before its first wildcard."""
+    parts = pattern.parts
+    first = next(index for index, part in enumerate(parts) if _GLOB & set(part))
+    root = Path(*parts[:first])
+    for match in sorted(glob.glob(str(pattern), recursive=True)):
+        if Path(match).is_file():
+            yield Path(match).relative_to(root).as_posix(), Path(match).resolve()
+
+
+def _walk(root: Path, left_out: frozenset[str]) -> Iterator[tuple[str, Path]]:
+    """Files below `root`, without hidden ones; links to files are followed, links to directories are not."""
+    for directory, names, files in os.walk(root):
+        names[:] = sorted(name for name in names if name not in left_out and not name.startswith("."))
+        for file in sorted(files):
+            path = Path(directory, file)
+            if file.startswith("."):
+                continue
+            if not path.exists():
+                raise DataError(f"{path} is a link to nothing: remove it or leave its directory out")
+            if path.is_file():
+                yield path.relative_to(root).as_posix(), path.resolve()
+
+
+def _is_stdlib(path: Path) -> bool:
+    """Python sources that every build of one version shares: not what records how this one was built."""
+    built_here = path.name.startswith("_sysconfigdata") or path.parent.name.startswith("config-")
+    return path.suffix == ".py" and not built_here and path.name not in ("sitecustomize.py", "usercustomize.py")
+
+
+def canonical_options(options: PrepareOptions, cache: HashCache) -> dict[str, str | int | float | bool | None]:
+    """The options as the content id and the manifest see them: no path, and nothing that has no effect."""
+    fields: dict[str, str | int | float | bool | None] = dataclasses.asdict(options)
+    if options.tokenizer != TRAIN_TOKENIZER:
+        fields["vocab_size"] = None
+    if options.tokenizer == NO_TOKENIZER:
+        fields["add_bos"] = fields["add_eos"] = None
+    elif options.tokenizer != TRAIN_TOKENIZER:
+        fields["tokenizer"] = f"sha256:{cache.sha256(Path(options.tokenizer).expanduser())}"
+    return fields
+
+
+def content_id(files: Sequence[SourceFile], options: PrepareOptions, cache: Path | None) -> str:
+    """16 hex digits over names, bytes and options. `cache` remembers hashes by path, size and time; it may be lost."""
+    hashes = HashCache(cache)
+    digests = {file.name: hashes.sha256(file.path) for file in files}
+    identity = content_of(digests, canonical_options(options, hashes))
+    hashes.save()
+    return identity
+
+
+def content_of(digests: dict[str, str], options: dict[str, str | int | float | bool | None]) -> str:
+    """The content id from the SHA-256 of each source, by name, and the canonical options."""
+    document = {"version": VERSION, "options": options, "files": sorted(digests.items())}
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class HashCache:
+    """SHA-256 of files, remembered by path, size and modification time. A cache that cannot be read is rebuilt."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._known: dict[str, list[Any]] = _read_cache(path) if path else {}
+        self._changed = False
+
+    def sha256(self, path: Path) -> str:
+        try:
+            stat = path.stat()
+            known = self._known.get(str(path))
+            if known and known[:2] == [stat.st_size, stat.st_mtime_ns]:
+                return str(known[2])
+            with path.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise DataError(f"cannot read {path}: {error.strerror}") from error
+        if time.time() - stat.st_mtime > _RACY_S:
+            self._known[str(path)] = [stat.st_size, stat.st_mtime_ns, digest]
+            self._changed = True
+        return digest
+
+    def save(self) -> None:
+        """Write the cache in one step, if it has a path and learned something."""
+        if self._path is None or not self._changed:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+        temporary.write_text(json.dumps({"version": 1, "files": self._known}), encoding="utf-8")
+        temporary.replace(self._path)
+
+
+def _read_cache(path: Path) -> dict[str, list[Any]]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        files = document["files"] if document["version"] == 1 else {}
+        return {str(key): [int(value[0]), int(value[1]), str(value[2])] for key, value in files.items()}
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return {}
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """The manifest of a prepared directory. Raises DataError naming the file if it is absent or not one of ours."""
+    path = directory / MANIFEST
+    try:
+        document = cast(dict[str, Any], json.loads(path.read_text(encoding="utf-8")))
+        if document["version"] != VERSION:
+            raise DataError(f"{path} has version {document['version']!r}, this code reads {VERSION}: prepare it again")
+        tokenizer = document["tokenizer"]
+        return Manifest(
+            version=VERSION,
+            content=document["content"],
+            seed=document["seed"],
+            options=document["options"],
+            sources=tuple(SourceEntry(**source) for source in document["sources"]),
+            train=_split(document["train"]),
+            heldout=_split(document["heldout"]),
+            tokenizer=TokenizerEntry(**tokenizer | {"file": FileEntry(**tokenizer["file"])}) if tokenizer else None,
+        )
+    except FileNotFoundError as error:
+        raise DataError(f"{path} does not exist: prepare the data with `slipway data prepare`") from error
+    except DataError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} cannot be read ({error}): remove the directory and prepare the data again") from error
+
+
+def _split(document: dict[str, Any]) -> Split:
+    return Split(**document | {"files": tuple(FileEntry(**file) for file in document["files"])})

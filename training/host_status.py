@@ -1,0 +1,66 @@
+"""What a host says of itself: `status.json` in its directory. A leaf: standard library only; infra reads it.
+
+Owns the fields, the phases and that a reader never sees half a file. Refuses to own who is alive: a host that was killed
+leaves its last word, so a reader compares it with the process. Steps are counts of completed steps, times are seconds
+since the epoch, losses are nats per token.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+FILE_NAME = "status.json"
+
+
+class Phase(StrEnum):
+    BOOTSTRAPPING = "bootstrapping"  # bootstrap.sh makes the environment
+    STARTING = "starting"  # checks, the other hosts, imports
+    COMPILING = "compiling"  # all hosts are up; no step of this start is done yet
+    TRAINING = "training"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+    @property
+    def final(self) -> bool:
+        return self in (Phase.FINISHED, Phase.INTERRUPTED, Phase.FAILED)
+
+
+@dataclass(frozen=True)
+class HostStatus:
+    """The last word of a host. `resumed_from` is the steps that a checkpoint already held when this start began."""
+
+    phase: Phase
+    started: float
+    updated: float
+    step: int = 0
+    steps: int = 0
+    loss: float | None = None
+    heldout_loss: float | None = None
+    tokens_per_s: float | None = None
+    eta_s: float | None = None
+    first_step_at: float | None = None
+    resumed_from: int | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+
+
+def write_status(directory: Path, status: HostStatus) -> None:
+    """Replace the host's status. Safe against a reader, and against two writers of one host (parent and child)."""
+    partial = directory / f"{FILE_NAME}.{os.getpid()}"
+    partial.write_text(json.dumps(dataclasses.asdict(status)) + "\n")
+    partial.replace(directory / FILE_NAME)
+
+
+def read_status(directory: Path) -> HostStatus | None:
+    """The host's last word, or None where it has not spoken yet."""
+    try:
+        values = json.loads((directory / FILE_NAME).read_text())
+    except FileNotFoundError:
+        return None
+    return HostStatus(**(values | {"phase": Phase(values["phase"])}))

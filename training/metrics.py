@@ -1,0 +1,194 @@
+"""What a training says while it runs: MaxText's metrics and log become the host's status and a lasting record.
+
+Owns reading MaxText's metrics file, speed from wall time, and `metrics/host-N.jsonl` of the run. Refuses to own how a
+training ended (training/trainer.py). Two traps shape it: MaxText empties its metrics file whenever an evaluation starts
+(common/metric_logger.py: any line of "step 0" truncates, evaluation steps included), and its `seconds` per step are
+dispatch time, so speed comes from when a loss was read back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import re
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from training.host_status import HostStatus, Phase, write_status
+
+
+class MetricsTail:
+    """New lines of a JSON-lines file that its writer may truncate at any time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._last = b""  # the line before the offset: if it is no longer there, the file was emptied
+
+    def read(self) -> list[dict[str, Any]]:
+        """Lines completed since the last call."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset - len(self._last))
+                data = file.read()
+                if data.startswith(self._last):
+                    data = data[len(self._last) :]
+                else:
+                    self._offset, self._last = 0, b""
+                    file.seek(0)
+                    data = file.read()
+        except FileNotFoundError:
+            return []
+        complete = data[: data.rfind(b"\n") + 1]
+        lines = complete.splitlines(keepends=True)
+        if lines:
+            self._offset += len(complete)
+            self._last = lines[-1]
+        return [json.loads(line) for line in lines]
+
+
+WINDOW_STEPS = 10
+
+
+@dataclass
+class SpeedMeter:
+    """Tokens per second from windows of at least WINDOW_STEPS steps, each ending when a loss was read back.
+
+    Time spent evaluating is not training and is left out; saving a checkpoint is part of training and stays in.
+    """
+
+    tokens_per_step: int
+    tokens_per_s: float | None = None
+    _began: tuple[int, float] | None = None
+    _paused_s: float = 0.0
+
+    def step(self, completed: int, at: float) -> None:
+        if self._began is None:
+            self._start(completed, at)
+            return
+        steps = completed - self._began[0]
+        if steps >= WINDOW_STEPS:
+            self.tokens_per_s = steps * self.tokens_per_step / max(at - self._began[1] - self._paused_s, 1e-9)
+            self._start(completed, at)
+
+    def pause(self, seconds: float) -> None:
+        self._paused_s += seconds
+
+    def _start(self, completed: int, at: float) -> None:
+        self._began, self._paused_s = (completed, at), 0.0
+
+    def seconds_for(self, steps: int) -> float | None:
+        return steps * self.tokens_per_step / self.tokens_per_s if self.tokens_per_s else None
+
+
+_STEP = re.compile(r"completed step: (?P<step>\d+)")
+_STOPPED = re.compile(r"^(Training stopped: |Aborting training due to )(?P<reason>.*)")
+_EVALUATION_STARTS = "Starting eval after train step"
+_EVALUATION_ENDS = "Completed eval after train step"
+_ABOUT_TO_TRUNCATE = "Completed eval step: 0,"
+
+
+@dataclass
+class Progress:
+    """How far a training is, from MaxText's log records (when) and metrics lines (what)."""
+
+    status: HostStatus
+    speed: SpeedMeter
+    stop_reason: str | None = None
+    _evaluation_began: float | None = None
+    steps_seen: int = field(default=0)
+
+    def log_record(self, message: str, at: float) -> None:
+        """One line of MaxText's log, at its wall-clock time."""
+        if found := _STEP.search(message):
+            completed = int(found["step"]) + 1
+            self.steps_seen += 1
+            self.speed.step(completed, at)
+            self.status = replace(
+                self.status,
+                phase=Phase.TRAINING,
+                step=completed,
+                first_step_at=self.status.first_step_at or at,
+                tokens_per_s=self.speed.tokens_per_s,
+                eta_s=self.speed.seconds_for(self.status.steps - completed),
+            )
+        elif found := _STOPPED.search(message):
+            self.stop_reason = found["reason"]
+        elif message.startswith(_EVALUATION_STARTS):
+            self._evaluation_began = at
+        elif message.startswith(_EVALUATION_ENDS) and self._evaluation_began is not None:
+            self.speed.pause(at - self._evaluation_began)
+            self._evaluation_began = None
+
+    def metrics_lines(self, lines: Iterable[dict[str, Any]]) -> None:
+        for line in lines:
+            if "learning/loss" in line:
+                self.status = replace(self.status, loss=line["learning/loss"])
+            else:
+                self.status = replace(self.status, heldout_loss=line["eval/avg_loss"])
+
+
+def lasting(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lines about a training step or a whole evaluation; those of single evaluation batches are left out."""
+    return [line for line in lines if "learning/loss" in line or "eval/total_loss" in line]
+
+
+_PERIOD_S = 0.5
+
+
+class Observer(logging.Handler):
+    """Watches MaxText from beside it: a handler for its log, and a thread that reads its metrics and writes the status.
+
+    The handler reads the metrics file just before MaxText empties it, so no line is lost.
+    """
+
+    def __init__(self, host_directory: Path, source: Path, record: Path, status: HostStatus, tokens_per_step: int) -> None:
+        super().__init__(logging.INFO)
+        self.progress = Progress(status, SpeedMeter(tokens_per_step))
+        self._host_directory = host_directory
+        self._record = record
+        self._tail = MetricsTail(source)
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="slipway-status", daemon=True)
+
+    def start(self) -> None:
+        self._record.parent.mkdir(parents=True, exist_ok=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        self.progress.log_record(message, record.created)  # under the handler's lock, as `refresh` is
+        if message.startswith(_ABOUT_TO_TRUNCATE):
+            try:
+                self._drain()
+            except OSError:
+                self.handleError(record)
+
+    def refresh(self, now: float) -> HostStatus:
+        """Read what is new and return the status as of `now`."""
+        with self.lock:  # pyright: ignore[reportOptionalContextManager]  (createLock has run)
+            self._drain()
+            self.progress.status = replace(self.progress.status, updated=now)
+            return self.progress.status
+
+    def stop(self) -> None:
+        """End the thread; the status is the caller's from here on."""
+        self._end.set()
+        self._thread.join()
+
+    def _drain(self) -> None:
+        lines = lasting(self._tail.read())
+        self.progress.metrics_lines(lines)
+        if lines:
+            with self._record.open("a") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+
+    def _watch(self) -> None:
+        while not self._end.wait(_PERIOD_S):
+            with contextlib.suppress(OSError):  # a full disk ends the training with its own reason; go on to report it
+                write_status(self._host_directory, self.refresh(time.time()))

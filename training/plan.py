@@ -1,0 +1,43 @@
+"""What one host's training process gets from launch, as one file: decided once, read by the process that does it.
+
+Owns the fields and their file. Refuses to own how they are decided (training/launch.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FILE_NAME = "plan.json"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`maxtext` are MaxText's arguments; `started` is when this start of the host began, in seconds since the epoch."""
+
+    index: int
+    count: int
+    coordinator: str
+    devices_per_host: int
+    devices: int
+    steps: int
+    tokens_per_step: int
+    checkpoints: str
+    metrics_source: str  # MaxText's own file, of this start only
+    metrics_record: str  # every step of the run, across starts
+    heartbeat_s: int
+    connect_timeout_s: int
+    started: float
+    maxtext: dict[str, Any]
+
+    def save(self, host_directory: Path) -> Path:
+        path = host_directory / FILE_NAME
+        path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+        return path
+
+
+def load(path: Path) -> Plan:
+    return Plan(**json.loads(path.read_text()))

@@ -1,0 +1,190 @@
+"""The process that trains: jax.distributed, proof that all hosts take part, MaxText, and how it ended.
+
+Started by training/launch.py with a plan; MaxText runs in it unpatched. Owns the truth of how a training ended, because
+MaxText exits 0 after a SIGTERM or without data. Refuses to own what ends the process itself (abort, kill):
+training/supervisor.py sees that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import errno
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import absl.logging
+import jax
+from etils import epath
+
+from training.checkpoints import completed_steps, is_remote
+from training.exit_codes import ExitCode
+from training.host_status import HostStatus, Phase, write_status
+from training.maxtext_config import command_line
+from training.metrics import Observer
+from training.plan import Plan, load
+from training.smoke import SmokeError, all_reduce
+
+_PHASES = {ExitCode.FINISHED: Phase.FINISHED, ExitCode.INTERRUPTED: Phase.INTERRUPTED}
+_LOST_PEER = ("Gloo", "UNAVAILABLE", "Connection closed by peer", "Connection reset", "Socket closed", "heartbeat")
+
+
+@dataclass(frozen=True)
+class Ending:
+    code: ExitCode
+    reason: str
+
+
+class BadInputError(ValueError):
+    """The plan cannot work on these hosts; running it again changes nothing."""
+
+
+def main(plan_path: Path) -> NoReturn:
+    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the group; the supervisor decides
+    plan = load(plan_path)
+    directory = plan_path.parent
+    resumed = _completed(plan)
+    status = HostStatus(
+        Phase.STARTING, plan.started, time.time(), resumed, plan.steps, resumed_from=resumed if resumed else None
+    )
+    observer = Observer(directory, Path(plan.metrics_source), Path(plan.metrics_record), status, plan.tokens_per_step)
+    ending = _run(plan, directory, observer, status)
+    final = dataclasses.replace(
+        observer.refresh(time.time()), phase=_PHASES.get(ending.code, Phase.FAILED), exit_code=int(ending.code), eta_s=None
+    )
+    final = dataclasses.replace(final, reason=ending.reason, step=max(final.step, _completed(plan)))
+    write_status(directory, final)
+    _leave(ending.code)
+
+
+def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus) -> Ending:
+    try:
+        _join(plan)
+        observer.progress.status = dataclasses.replace(status, phase=Phase.COMPILING, updated=time.time())
+        write_status(directory, observer.progress.status)
+        observer.start()
+        try:
+            _train(plan, observer)
+        finally:
+            observer.stop()
+        return how_it_ended(plan.steps, _completed(plan), observer.progress.stop_reason)
+    except BadInputError as error:
+        return Ending(ExitCode.BAD_INPUT, str(error))
+    except (Exception, SystemExit) as error:  # noqa: BLE001  the process's last word: every way to fail gets a reason
+        traceback.print_exc()
+        sys.stderr.flush()
+        if plan.count > 1 and any(word in str(error) for word in _LOST_PEER):
+            time.sleep(plan.heartbeat_s + 10)  # the coordination service aborts this process and names the lost host
+        return Ending(ExitCode.FAILED, why(error, observer.progress.stop_reason))
+
+
+def _join(plan: Plan) -> None:
+    """Start jax.distributed, also for one host: without it a SIGTERM saves nothing."""
+    host, _, port = plan.coordinator.rpartition(":")
+    bind = f"{host}:{port}" if host in ("127.0.0.1", "localhost") else None
+    jax.distributed.initialize(
+        plan.coordinator,
+        plan.count,
+        plan.index,
+        cluster_detection_method="deactivate",
+        coordinator_bind_address=bind,
+        initialization_timeout=plan.connect_timeout_s,
+        heartbeat_timeout_seconds=plan.heartbeat_s,
+    )
+    found = (jax.process_count(), jax.local_device_count(), jax.device_count())
+    expected = (plan.count, plan.devices_per_host, plan.devices)
+    if found != expected:
+        words = "{} hosts with {} devices on this one, {} in all"
+        raise BadInputError(
+            f"JAX sees {words.format(*found)}; the run spec says {words.format(*expected)}; "
+            f"take the accelerator that matches the machine, or free its devices"
+        )
+    try:
+        total = all_reduce(plan.count, plan.devices_per_host)
+    except SmokeError as error:
+        raise BadInputError(str(error)) from None
+    print(f"slipway: {plan.count} hosts, {plan.devices} devices, all take part (sum {total})", flush=True)
+
+
+def _train(plan: Plan, observer: Observer) -> None:
+    absl.logging.set_verbosity(absl.logging.INFO)
+    logging.getLogger("absl").addHandler(observer)
+    from maxtext.trainers.pre_train import train  # noqa: PLC0415  9 s of imports, after the hosts have met
+
+    base = Path(sys.modules["maxtext"].__path__[0]) / "configs" / "base.yml"
+    try:
+        config, recorder = train.initialize(["", str(base), *command_line(plan.maxtext)])
+    except (ValueError, TypeError, SystemExit) as error:
+        raise BadInputError(f"MaxText refuses the run's settings: {_sentence(error)}") from error
+    train.run(config, recorder)
+
+
+def how_it_ended(steps: int, completed: int, stop_reason: str | None) -> Ending:
+    """A training that returned: `completed` steps are in the newest checkpoint; `stop_reason` is MaxText's, if it said one."""
+    if completed == steps:
+        return Ending(ExitCode.FINISHED, f"all {steps} steps are done and saved")
+    if stop_reason and "SIGTERM" in stop_reason:
+        return Ending(ExitCode.INTERRUPTED, f"told to stop; {completed} of {steps} steps are saved")
+    reason = stop_reason or "MaxText stopped without a reason"
+    if "run out of training data" in reason:
+        reason = "out of training data"
+    return Ending(ExitCode.FAILED, f"{reason} after {completed} of {steps} steps (in the newest checkpoint)")
+
+
+def why(error: BaseException, stop_reason: str | None) -> str:
+    """One sentence on an exception that ended a training, from its most telling cause."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    text = " ".join(str(link) for link in chain)
+    if any(isinstance(link, OSError) and link.errno == errno.ENOSPC for link in chain) or "No space left on device" in text:
+        return f"no space left on the disk: {_sentence(error)}; the previous checkpoint stands"
+    if "RESOURCE_EXHAUSTED" in text:
+        return f"out of device memory: {_sentence(error)}"
+    if stop_reason and isinstance(error, SystemExit):
+        return f"{stop_reason.rstrip('.')}: lower the learning rate or look at the data"
+    return _sentence(error)
+
+
+def _sentence(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines[:3])[:500]}"
+
+
+def _completed(plan: Plan) -> int:
+    directory: Any = epath.Path(plan.checkpoints)
+    return completed_steps(directory, is_remote(plan.checkpoints))
+
+
+def _die_with_parent() -> None:
+    """No training outlives its supervisor, however that ends."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent or parent == 1:
+        os._exit(int(ExitCode.FAILED))
+
+
+def _leave(code: ExitCode) -> NoReturn:
+    """End the process. After a failure without JAX's goodbye, which waits minutes for hosts that do not come."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code in _PHASES:
+        sys.exit(int(code))
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(int(code))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
