@@ -9,7 +9,7 @@ STACK ?= local
 ARGS ?=
 ONLY ?=
 BIN := .venv/bin
-HOST_PYTHON = $$(SLIPWAY_GROUP=dev tools/host-env.sh)
+HOST_PYTHON = $$(tools/host-env.sh)
 
 .PHONY: help setup up preview destroy lint test bench golden lock clean
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from infra.settings import Settings, scalar_training
+from infra.settings import Settings, typed_training
 from training.run_spec import DataSpec, MaxTextValue, RunSpec, default_run_name
 
 # Saves and evaluations per run where the stack does not say; MaxText's own period of 10,000 steps loses hours.
@@ -40,7 +40,7 @@ def run_spec(settings: Settings, runs: Path, data: DataSpec | None) -> RunSpec:
         **({"vocab_size": settings.data_options.vocab_size} if data else {}),
         **PLATFORM_DEFAULTS.get(row.platform, {}),
     }
-    chosen = {key: value for key, value in scalar_training(settings).items() if (key, value) != _UNSET_SCHEDULE}
+    chosen = {key: value for key, value in typed_training(settings).items() if (key, value) != _UNSET_SCHEDULE}
     spec = RunSpec(
         stack=settings.stack,
         run_name=settings.run_name or "",

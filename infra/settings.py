@@ -54,7 +54,7 @@ class DataOptions(_Frozen):
     """How text becomes records; sizes in bytes, `heldout_fraction` of documents."""
 
     text_key: str = Field("text", min_length=1)
-    vocab_size: int = Field(4096, ge=64, le=1_000_000)
+    vocab_size: int = Field(4096, ge=300, le=1_000_000)
     tokenizer: Absent[str] = None
     heldout_fraction: float = Field(0.02, gt=0, lt=1)
     record_bytes: int = Field(8192, ge=0)
@@ -218,12 +218,15 @@ def _data_rule(settings: Settings) -> None:
         raise SettingsError("data names no input; write a glob, a directory, `stdlib` or `synthetic`")
 
 
-def scalar_training(settings: Settings) -> dict[str, MaxTextValue]:
-    """`training:` as the run spec holds it: whole floats of integer fields as integers."""
+def typed_training(settings: Settings) -> dict[str, MaxTextValue]:
+    """`training:` as the run spec holds it: 1 and 1.0 are the same number, so they name the same run."""
     fields = maxtext_fields.schema()["fields"]
-    return {
-        key: int(value)
-        if isinstance(value, float) and value.is_integer() and "number" not in fields[key]["types"]
-        else value
-        for key, value in settings.training.items()
-    }
+    return {key: _typed(value, fields[key]["types"]) for key, value in settings.training.items()}
+
+
+def _typed(value: Any, types: list[str]) -> MaxTextValue:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if "number" in types:
+        return float(value)
+    return int(value) if "integer" in types else value

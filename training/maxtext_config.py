@@ -26,6 +26,8 @@ OWNED = frozenset(
     }
 )  # fmt: skip
 
+TOKENIZER = "tokenizer.model"
+
 # First-fit packing leaves gaps and documents fall unevenly on hosts; measured held-out batches stay below this.
 _EVAL_HEADROOM = 1.25
 
@@ -103,7 +105,7 @@ def _data(spec: RunSpec, tokens: Tokens) -> dict[str, MaxTextValue]:
         "grain_file_type": "arrayrecord",
         "grain_train_files": f"{directory}/train-*.array_record",
         "grain_eval_files": f"{directory}/heldout-*.array_record",
-        "tokenizer_path": f"{spec.data.directory.rstrip('/')}/tokenizer.model",
+        "tokenizer_path": f"{spec.data.directory.rstrip('/')}/{TOKENIZER}",
         "tokenizer_type": "sentencepiece",
         "use_truncation": False,  # true drops all but the start of each document
         # One spare: launch has counted the epochs over all hosts, and the host with the smallest share needs a bit more.

@@ -34,6 +34,7 @@ from training.plan import Plan, load
 from training.smoke import SmokeError, all_reduce
 
 _PHASES = {ExitCode.FINISHED: Phase.FINISHED, ExitCode.INTERRUPTED: Phase.INTERRUPTED}
+_PR_SET_PDEATHSIG = 1
 _LOST_PEER = ("Gloo", "UNAVAILABLE", "Connection closed by peer", "Connection reset", "Socket closed", "heartbeat")
 
 
@@ -47,8 +48,9 @@ class BadInputError(ValueError):
     """The plan cannot work on these hosts; running it again changes nothing."""
 
 
-def main(plan_path: Path) -> NoReturn:
-    _die_with_parent()
+def main(plan_path: Path, supervisor: int) -> NoReturn:
+    """Train as the plan says; `supervisor` is the process whose end ends this one."""
+    _die_with(supervisor)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the group; the supervisor decides
     plan = load(plan_path)
     directory = plan_path.parent
@@ -167,11 +169,10 @@ def _completed(plan: Plan) -> int:
     return completed_steps(directory, is_remote(plan.checkpoints))
 
 
-def _die_with_parent() -> None:
+def _die_with(supervisor: int) -> None:
     """No training outlives its supervisor, however that ends."""
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent or parent == 1:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != supervisor:
         os._exit(int(ExitCode.FAILED))
 
 
@@ -187,4 +188,4 @@ def _leave(code: ExitCode) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 
 LABEL = "SLIPWAY_HOST_DIR"
+_started: list[subprocess.Popen[bytes]] = []  # they outlive us on purpose; a collected Popen would complain
 
 
 def start_detached(
@@ -32,6 +33,7 @@ def start_detached(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    _started.append(started)
     return psutil.Process(started.pid)
 
 

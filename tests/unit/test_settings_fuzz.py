@@ -66,7 +66,8 @@ def test_mutated_stack_files_are_valid_or_name_the_key(case: tuple[dict[str, Any
     except SettingsError as error:
         said = str(error)
         assert "\n" not in said
-        assert any(key in said or repr(key)[1:-1] in said for key in touched) or _names_a_consequence(said, touched), (said, touched)
+        named = any(key in said or repr(key)[1:-1] in said for key in touched)
+        assert named or _names_a_consequence(said, touched), (said, touched)
         return
     spec = run_plan.run_spec(valid, Path("/runs"), None)
     assert parse(spec.to_yaml()) == spec

@@ -1,0 +1,128 @@
+"""Host processes of this machine, with real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.local import hosts, processes
+from infra.local.hosts import HostRecord
+from training.host_status import HostStatus, Phase, write_status
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, f"not seen: {what}"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    directory = tmp_path / "stack with a space" / "hosts" / "0"
+    directory.mkdir(parents=True)
+    yield directory
+    processes.kill_all(tmp_path)
+
+
+def start(directory: Path, code: str) -> hosts.psutil.Process:
+    return processes.start_detached([sys.executable, "-c", code], os.environ, directory, directory / "log")
+
+
+def test_everything_a_host_started_is_found_and_ended(root: Path) -> None:
+    """A grandchild in a session of its own has no tie to the host but its environment."""
+    escape = "import subprocess, sys, time; subprocess.Popen(['sleep', '600'], start_new_session=True); time.sleep(600)"
+    start(root, escape)
+    until(lambda: len(processes.labelled(root)) == 2, "the host and the process that left its session")
+    assert processes.kill_all(root) == 2
+    assert processes.labelled(root) == []
+
+
+def test_another_stacks_processes_are_out_of_reach(root: Path, tmp_path: Path) -> None:
+    other = tmp_path / "stack with a space 2" / "hosts" / "0"
+    other.mkdir(parents=True)
+    start(other, "import time; time.sleep(600)")
+    assert processes.kill_all(root.parent.parent) == 0
+    assert len(processes.labelled(other)) == 1
+
+
+def test_a_reused_pid_is_somebody_else() -> None:
+    me = hosts.psutil.Process()
+    assert processes.find(me.pid, me.create_time()) is not None
+    assert processes.find(me.pid, me.create_time() - 60) is None
+
+
+def test_a_zombie_is_not_alive() -> None:
+    child = subprocess.Popen(["true"])
+    started = hosts.psutil.Process(child.pid).create_time()
+    until(lambda: hosts.psutil.Process(child.pid).status() == hosts.psutil.STATUS_ZOMBIE, "a zombie")
+    assert processes.find(child.pid, started) is None
+    child.wait()
+
+
+def host(
+    directory: Path, index: int, status: HostStatus | None, code: str = "import time; time.sleep(600)"
+) -> HostRecord:
+    """A host whose process runs `code`, and whose last word is `status`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    process = start(directory, code)
+    record = HostRecord(index, 2, "127.0.0.1:1", "/src", "/env", "/cache", "uv", process.pid, process.create_time())
+    hosts._write_record(directory, record)  # pyright: ignore[reportPrivateUsage]
+    if status:
+        write_status(directory, status)
+    return record
+
+
+def test_a_killed_host_is_lost_and_its_peer_cannot_go_on(root: Path) -> None:
+    training = HostStatus(Phase.TRAINING, started=0, updated=0, step=7, steps=10)
+    host(root, 0, training)
+    lost = host(root.parent / "1", 1, training)
+    assert [state.phase for state in hosts.states(root.parent)] == ["training", "training"]
+    assert hosts.health(root) == "ok"
+
+    os.kill(lost.pid, signal.SIGKILL)
+    os.waitpid(lost.pid, 0)
+    state = hosts.state(root.parent / "1")
+    assert state is not None
+    assert (state.phase, state.reason) == ("lost", "its process was killed at step 7 of 10 and could not say why")
+    assert hosts.health(root) == "host 1 lost: its process was killed at step 7 of 10 and could not say why"
+
+
+def test_a_finished_host_is_healthy_without_a_process(root: Path) -> None:
+    record = host(root, 0, HostStatus(Phase.FINISHED, started=0, updated=0, step=10, steps=10), "pass")
+    os.waitpid(record.pid, 0)
+    assert hosts.health(root) == "ok"
+
+
+def test_stop_asks_first_then_ends_what_is_left(root: Path) -> None:
+    saves = (
+        "import pathlib, signal, subprocess, sys, time\n"
+        "subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        "def save(*_): pathlib.Path('saved').touch(); sys.exit(75)\n"
+        "signal.signal(signal.SIGTERM, save); pathlib.Path('ready').touch(); time.sleep(600)"
+    )
+    record = host(root, 0, None, saves)
+    until((root / "ready").exists, "the host listens to SIGTERM")
+    said: list[str] = []
+
+    def wait(seconds: float) -> None:
+        os.waitpid(record.pid, os.WNOHANG)
+        time.sleep(seconds)
+
+    hosts.stop(root, said.append, wait)
+    assert (root / "saved").exists()
+    assert said and said[0] == "saving a checkpoint and stopping, 0s"
+    assert processes.labelled(root) == []
+
+
+def test_a_record_cut_short_by_a_kill_is_no_host(root: Path) -> None:
+    (root / hosts.RECORD).write_text('{"index": 0, "cou')
+    assert hosts.read_record(root) is None
+    assert hosts.states(root.parent) == []

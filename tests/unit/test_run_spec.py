@@ -1,0 +1,93 @@
+"""The run spec: round trip, identity, and how many epochs a run is."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import run_plan
+from infra.settings import from_file
+from training.run_spec import (
+    DataSpec,
+    RunSpec,
+    RunSpecError,
+    default_run_name,
+    differences,
+    epochs_needed,
+    identity,
+    parse,
+)
+
+DATA = DataSpec("/data/abc", "abc", 1)
+
+
+def spec(**changes: Any) -> RunSpec:
+    settings = from_file("local")
+    training = settings.training | changes.pop("training", {})
+    return run_plan.run_spec(settings.model_copy(update=changes | {"training": training}), Path("/runs"), DATA)
+
+
+def test_round_trip() -> None:
+    assert parse(spec().to_yaml()) == spec()
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda text: text.replace("version: 1", "version: 9"), "run spec has version 9, this code reads 1"),
+        (lambda text: text.replace("steps: 400", "stps: 400", 1), "key 'stps' is unknown"),
+        (lambda text: text.replace("slices: 1", "slices: one"), "key 'slices' is 'one', expected int"),
+        (lambda text: text.replace("  content: abc\n", ""), "key 'data.content' is missing"),
+        (lambda _: "3", "is not a mapping"),
+    ],
+)
+def test_a_damaged_run_spec_names_the_key(edit: Any, message: str) -> None:
+    with pytest.raises(RunSpecError) as caught:
+        parse(edit(spec().to_yaml()))
+    assert message in str(caught.value)
+
+
+def test_more_steps_are_the_same_run() -> None:
+    longer = spec(steps=800)
+    assert longer.run_name == spec().run_name
+    assert longer.maxtext["learning_rate_schedule_steps"] == 800
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        ({"training": {"base_emb_dim": 256}}, ["training.base_emb_dim: 128 -> 256"]),
+        ({"training": {"learning_rate": 1e-3}}, ["training.learning_rate: 0.006 -> 0.001"]),
+        ({"training": {"per_device_batch_size": 2}}, ["training.per_device_batch_size: 1.0 -> 2.0"]),
+    ],
+)
+def test_other_settings_are_another_run(changes: dict[str, Any], difference: list[str]) -> None:
+    other = spec(**changes)
+    assert other.run_name != spec().run_name
+    assert differences(identity(spec()), identity(other)) == difference
+
+
+def test_a_moved_clone_continues_its_run_and_other_data_does_not() -> None:
+    moved = dataclasses.replace(spec(), output_directory="/elsewhere", data=DataSpec("/elsewhere/abc", "abc", 1))
+    assert default_run_name(moved) == spec().run_name
+    other = dataclasses.replace(spec(), data=DataSpec("/data/abd", "abd", 1))
+    assert differences(identity(spec()), identity(other)) == ["data: abc -> abd"]
+
+
+def test_the_number_one_is_the_same_however_it_is_written() -> None:
+    assert (
+        spec(training={"per_device_batch_size": 1.0}).run_name == spec(training={"per_device_batch_size": 1}).run_name
+    )
+
+
+def test_an_explicit_name_is_kept() -> None:
+    assert spec(run_name="mine").run_name == "mine"
+
+
+def test_tokens_and_epochs() -> None:
+    assert spec().tokens_per_step == 8 * 256
+    assert epochs_needed(spec(), 400 * 8 * 256) == 1.0
+    assert epochs_needed(spec(steps=600), 400 * 8 * 256) == 1.5

@@ -1,0 +1,213 @@
+"""`python -m training.launch run_spec.yaml --host-dir DIR`: check, then train, on one host.
+
+Owns the order: everything that can be known to be wrong is found before JAX starts, in one sentence and exit code 2.
+Then a supervised process trains (training/supervisor.py, training/trainer.py). Exit codes: training/exit_codes.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from training import run_spec, supervisor
+from training.checkpoints import checkpoint_directory, completed_steps, is_remote
+from training.data.identity import DataError, read_manifest
+from training.exit_codes import ExitCode
+from training.flag_check import check_flags
+from training.host_status import HostStatus, Phase, read_status, write_status
+from training.hosts import Host, HostError, environment, metadata_reader, who_am_i
+from training.maxtext_config import TOKENIZER, ConfigError, HostFiles, Tokens, maxtext_arguments
+from training.plan import Plan
+from training.run_spec import RunSpec, RunSpecError
+from training.sharding import MeshError
+from training.xla_flags import FlagError, for_host
+
+_JAX_PLATFORMS = {"cpu": "cpu", "gpu": "cuda,cpu", "tpu": "tpu,cpu"}
+
+
+class InputError(ValueError):
+    """What this host was given cannot work; the message is one sentence."""
+
+
+_BAD_INPUT = (InputError, RunSpecError, HostError, ConfigError, FlagError, MeshError, DataError)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Command line. `connect_timeout_s` covers hosts that boot later; after `heartbeat_s` of silence a host is lost."""
+
+    run_spec: Path
+    host_directory: Path
+    cache: Path
+    heartbeat_s: int
+    connect_timeout_s: int
+
+
+def main(arguments: list[str]) -> int:
+    options = _options(arguments)
+    options.host_directory.mkdir(parents=True, exist_ok=True)
+    status = _begin(options.host_directory)
+    try:
+        spec = _read_spec(options.run_spec)
+        status = dataclasses.replace(status, steps=spec.steps)
+        write_status(options.host_directory, status)
+        done = _steps_done(spec)
+        if done >= spec.steps:
+            reason = f"nothing left to train: a checkpoint holds {done} steps, and steps is {spec.steps}"
+            return _say(_end(options.host_directory, status, Phase.FINISHED, ExitCode.FINISHED, reason, done))
+        environ = environment()
+        host = who_am_i(environ, metadata_reader(environ))
+        plan, child_environ = prepare(spec, host, environ, options, status.started)
+    except _BAD_INPUT as error:
+        return _say(_end(options.host_directory, status, Phase.FAILED, ExitCode.BAD_INPUT, str(error)))
+    write_status(options.host_directory, dataclasses.replace(status, step=done, resumed_from=done or None))
+    Path(plan.metrics_source).unlink(missing_ok=True)
+    return _say(supervisor.run(plan, plan.save(options.host_directory), child_environ))
+
+
+def prepare(spec: RunSpec, host: Host, environ: Mapping[str, str], options: Options, started: float) -> tuple[Plan, dict[str, str]]:
+    """Everything decided for this host: the plan of its training process and that process's environment."""
+    if host.count != spec.hosts:
+        raise InputError(
+            f"this host counts {host.count} hosts ({host.said_by}), the run spec {spec.hosts} "
+            f"({spec.slices} slices of {spec.hosts_per_slice}); start {spec.hosts} hosts, or run `pulumi up` again"
+        )
+    if host.devices not in (None, spec.devices_per_host):
+        raise InputError(f"GPUS_PER_NODE is {host.devices}, the run spec has {spec.devices_per_host} devices per host")
+    tokens = _check_data(spec)
+    flags = for_host(spec.platform, spec.devices_per_host, environ)
+    for variable in flags:
+        for line in variable.overridden:
+            print(f"slipway: {line}", flush=True)
+        check_flags(variable, environ, options.cache)
+    if host.index == 0:
+        _check_port(host.coordinator)
+    files = HostFiles(str(options.host_directory / "maxtext-metrics.jsonl"), str(options.cache / "jax"))
+    record = Path(spec.output_directory) / spec.run_name if not is_remote(spec.output_directory) else options.host_directory
+    plan = Plan(
+        index=host.index,
+        count=host.count,
+        coordinator=host.coordinator,
+        devices_per_host=spec.devices_per_host,
+        devices=spec.devices,
+        steps=spec.steps,
+        tokens_per_step=spec.tokens_per_step,
+        checkpoints=checkpoint_directory(spec.output_directory, spec.run_name),
+        metrics_source=files.metrics,
+        metrics_record=str(record / "metrics" / f"host-{host.index}.jsonl"),
+        heartbeat_s=options.heartbeat_s,
+        connect_timeout_s=options.connect_timeout_s,
+        started=started,
+        maxtext=maxtext_arguments(spec, files, tokens),
+    )
+    # MaxText lets M_<FIELD> variables change a run behind its run spec's back, so they do not reach it.
+    child = {name: value for name, value in environ.items() if not name.startswith("M_")}
+    child |= {variable.variable: variable.text for variable in flags if variable.flags}
+    child["JAX_PLATFORMS"] = _JAX_PLATFORMS[spec.platform]
+    child["no_grpc_proxy"] = host.coordinator.rpartition(":")[0]  # else gRPC asks a proxy for the coordinator
+    return plan, child
+
+
+def _read_spec(path: Path) -> RunSpec:
+    try:
+        return run_spec.parse(path.read_text())
+    except OSError as error:
+        raise InputError(f"run spec {path} cannot be read: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"run spec {path} is not YAML: {' '.join(str(error).split())}") from None
+
+
+def _check_data(spec: RunSpec) -> Tokens | None:
+    """Token counts of the run's data. Raises InputError where they do not suffice or the tokenizer does not fit."""
+    if spec.data is None:
+        return None
+    manifest = read_manifest(Path(spec.data.directory))
+    train, heldout, tokenizer = manifest.train.tokens, manifest.heldout.tokens, manifest.tokenizer
+    if train is None or heldout is None or tokenizer is None:
+        raise InputError(f"the data in {spec.data.directory} was prepared without a tokenizer; training needs one")
+    needed = run_spec.epochs_needed(spec, train)
+    numbers = f"{spec.steps} steps of {spec.tokens_per_step} tokens are {needed:.2f} epochs of {train} tokens"
+    if needed > spec.data.max_epochs:
+        enough = train * spec.data.max_epochs // spec.tokens_per_step
+        raise InputError(
+            f"{numbers}, but max_epochs is {spec.data.max_epochs}; lower steps to {enough}, add text, or raise max_epochs"
+        )
+    print(f"slipway: {numbers}", flush=True)
+    if manifest.heldout.records < spec.hosts:
+        raise InputError(f"{manifest.heldout.records} held-out records do not reach {spec.hosts} hosts; hold out more text")
+    if not (Path(spec.data.directory) / TOKENIZER).is_file():
+        raise InputError(f"{spec.data.directory} has no {TOKENIZER}; remove the directory and prepare the data again")
+    if tokenizer.vocab_size != spec.maxtext.get("vocab_size"):
+        raise InputError(
+            f"vocab_size is {spec.maxtext.get('vocab_size')}, but the tokenizer has {tokenizer.vocab_size} pieces; "
+            f"set vocab_size to {tokenizer.vocab_size}"
+        )
+    return Tokens(train, heldout)
+
+
+def _check_port(coordinator: str) -> None:
+    """JAX crashes (SIGSEGV) where its coordinator cannot bind, so try first."""
+    port = int(coordinator.rpartition(":")[2])
+    try:
+        socket.create_server(("", port)).close()
+    except OSError as error:
+        raise InputError(f"coordinator port {port} cannot be opened on this host: {error.strerror}; end what uses it, or set another") from None
+
+
+def _steps_done(spec: RunSpec) -> int:
+    """Steps in the newest checkpoint, for a local directory; of a remote one the training process finds out."""
+    directory = checkpoint_directory(spec.output_directory, spec.run_name)
+    return 0 if is_remote(directory) else completed_steps(Path(directory))
+
+
+def _begin(directory: Path) -> HostStatus:
+    """Status of this start; its beginning is bootstrap.sh's, where that made the environment just before."""
+    now, before = time.time(), read_status(directory)
+    started = before.started if before and before.phase is Phase.BOOTSTRAPPING else now
+    status = HostStatus(Phase.STARTING, started, now)
+    write_status(directory, status)
+    return status
+
+
+def _end(directory: Path, status: HostStatus, phase: Phase, code: ExitCode, reason: str, step: int = 0) -> HostStatus:
+    final = dataclasses.replace(status, phase=phase, updated=time.time(), exit_code=int(code), reason=reason, step=step)
+    write_status(directory, final)
+    return final
+
+
+_NEXT = {
+    ExitCode.FINISHED: "raise `steps` to train on",
+    ExitCode.FAILED: "see the log above; the same run spec resumes at the newest checkpoint",
+    ExitCode.BAD_INPUT: "running again changes nothing until this is fixed",
+    ExitCode.INTERRUPTED: "the same run spec resumes at the newest checkpoint",
+}
+
+
+def _say(status: HostStatus) -> int:
+    code = ExitCode(status.exit_code if status.exit_code is not None else ExitCode.FAILED)
+    print(f"slipway: {status.phase} at step {status.step} of {status.steps}: {status.reason}; next: {_NEXT[code]}", flush=True)
+    return int(code)
+
+
+def _options(arguments: list[str]) -> Options:
+    parser = argparse.ArgumentParser(prog="training.launch", description="Train on this host as the run spec says.")
+    parser.add_argument("run_spec", type=Path)
+    parser.add_argument("--host-dir", type=Path, required=True, help="this host's own directory")
+    parser.add_argument("--cache-dir", type=Path, help="compiled programs; default: cache/ in the host's directory")
+    parser.add_argument("--heartbeat-s", type=int, default=30, help="silence after which a host is lost")
+    parser.add_argument("--connect-timeout-s", type=int, default=600, help="how long hosts wait for each other")
+    values = parser.parse_args(arguments)
+    directory: Path = values.host_dir.absolute()
+    cache: Path = values.cache_dir or directory / "cache"
+    return Options(values.run_spec, directory, cache.absolute(), values.heartbeat_s, values.connect_timeout_s)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
