@@ -27,7 +27,7 @@ _COLOURS = {"training": "green", "finished": "green", "failed": "red", "lost": "
 def watch(hosts: Hosts, console: Console) -> StackReport:
     """Show training until it has ended; returns the last report. Ctrl-C raises KeyboardInterrupt and stops nothing."""
     report = _live(hosts, console) if console.is_terminal else _plain(hosts, console)
-    console.print(summary(hosts, report, console.width if console.is_terminal else 100))
+    console.print(summary(hosts, report, console.width if console.is_terminal else 100), soft_wrap=True)
     return report
 
 
@@ -146,10 +146,10 @@ def _heldout_lines(seen: Losses, data: Path | None) -> list[str]:
 
 
 def _next(report: StackReport) -> list[str]:
-    stack, steps = report.stack, report.steps or 0
+    stack = report.stack
     if report.phase == FINISHED:
         return [
-            f"train longer   make up STACK={stack} ARGS='-c slipway:steps={2 * steps}'",
+            f"train longer   raise `slipway:steps` in stacks/Pulumi.{stack}.yaml, then: make up STACK={stack}",
             f"take it down   make destroy STACK={stack}      (keeps checkpoints and data)",
         ]
     return [

@@ -177,15 +177,20 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     def _context(self, request: Any, resource: Resource[Any]) -> Context:
         urn = request.urn
 
-        def log(severity: Any, ephemeral: bool) -> Callable[[str], None]:
-            return lambda message: self._log(severity, message, urn, ephemeral)
+        said = ""
+
+        def report(message: str) -> None:
+            nonlocal said
+            if message != said:  # the engine counts the seconds itself; piped, each message is a line
+                said = message
+                self._log(engine_pb2.INFO, message, urn, ephemeral=True)
 
         return Context(
             urn=urn,
             deadline=time.monotonic() + (request.timeout or resource.timeout_s),
             cancelled=self._cancelled,
-            report=log(engine_pb2.INFO, ephemeral=True),
-            warn=log(engine_pb2.WARNING, ephemeral=False),
+            report=report,
+            warn=lambda message: self._log(engine_pb2.WARNING, message, urn, ephemeral=False),
         )
 
     def _log(self, severity: Any, message: str, urn: str, ephemeral: bool) -> None:

@@ -1,31 +1,33 @@
 """Which files a corpus is made of, and the hash that names it with the options. A leaf: standard library only.
 
 Owns what infra and the hosts must agree on before a byte is prepared: resolving inputs, the options, the content id and
-the form of the manifest. Refuses to read text, and to write anything but its own stat cache.
+the form of the manifest. Refuses to read text and to prepare anything.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import glob
 import hashlib
 import json
 import os
 import sysconfig
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from training.data.hash_cache import HashCache
+
 VERSION = 1  # of the prepared format: whatever changes the bytes of a shard, a tokenizer or a count raises it
 STDLIB = "stdlib"
+TRAIN_TOKENIZER = "train"
+NO_TOKENIZER = "none"
 JSON_SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
 MANIFEST = "manifest.json"
+TOKENIZER = "tokenizer.model"
 DEFAULT_RECORD_BYTES = 8192
 _GLOB = frozenset("*?[")
 _STDLIB_LEFT_OUT = frozenset({"site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test"})
-_RACY_S = 2.0  # a file younger than this may change again within its own timestamp, so its hash is not remembered
 
 
 class DataError(ValueError):
@@ -46,10 +48,6 @@ class SourceFile:
     @property
     def is_gzip(self) -> bool:
         return self.name.endswith(".gz")
-
-
-TRAIN_TOKENIZER = "train"
-NO_TOKENIZER = "none"
 
 
 @dataclass(frozen=True)
@@ -200,9 +198,10 @@ def _glob(pattern: Path) -> Iterator[tuple[str, Path]]:
     parts = pattern.parts
     first = next(index for index, part in enumerate(parts) if _GLOB & set(part))
     root = Path(*parts[:first])
-    for match in sorted(glob.glob(str(pattern), recursive=True)):
-        if Path(match).is_file():
-            yield Path(match).relative_to(root).as_posix(), Path(match).resolve()
+    for match in sorted(root.glob("/".join(parts[first:]))):
+        relative = match.relative_to(root)
+        if match.is_file() and not any(part.startswith(".") for part in relative.parts):
+            yield relative.as_posix(), match.resolve()
 
 
 def _walk(root: Path, left_out: frozenset[str]) -> Iterator[tuple[str, Path]]:
@@ -233,14 +232,27 @@ def canonical_options(options: PrepareOptions, cache: HashCache) -> dict[str, st
     if options.tokenizer == NO_TOKENIZER:
         fields["add_bos"] = fields["add_eos"] = None
     elif options.tokenizer != TRAIN_TOKENIZER:
-        fields["tokenizer"] = f"sha256:{cache.sha256(Path(options.tokenizer).expanduser())}"
+        fields["tokenizer"] = f"sha256:{_sha256(cache, Path(options.tokenizer).expanduser().absolute())}"
     return fields
+
+
+def source_digests(files: Sequence[SourceFile], cache: HashCache) -> Iterator[tuple[SourceFile, str]]:
+    """Each file with the SHA-256 of its bytes, one by one because a large corpus takes its time."""
+    for file in files:
+        yield file, _sha256(cache, file.path)
+
+
+def _sha256(cache: HashCache, path: Path) -> str:
+    try:
+        return cache.sha256(path)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
 
 
 def content_id(files: Sequence[SourceFile], options: PrepareOptions, cache: Path | None) -> str:
     """16 hex digits over names, bytes and options. `cache` remembers hashes by path, size and time; it may be lost."""
     hashes = HashCache(cache)
-    digests = {file.name: hashes.sha256(file.path) for file in files}
+    digests = {file.name: digest for file, digest in source_digests(files, hashes)}
     identity = content_of(digests, canonical_options(options, hashes))
     hashes.save()
     return identity
@@ -252,73 +264,32 @@ def content_of(digests: dict[str, str], options: dict[str, str | int | float | b
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 
 
-class HashCache:
-    """SHA-256 of files, remembered by path, size and modification time. A cache that cannot be read is rebuilt."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._known: dict[str, list[Any]] = _read_cache(path) if path else {}
-        self._changed = False
-
-    def sha256(self, path: Path) -> str:
-        try:
-            stat = path.stat()
-            known = self._known.get(str(path))
-            if known and known[:2] == [stat.st_size, stat.st_mtime_ns]:
-                return str(known[2])
-            with path.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        except OSError as error:
-            raise DataError(f"cannot read {path}: {error.strerror}") from error
-        if time.time() - stat.st_mtime > _RACY_S:
-            self._known[str(path)] = [stat.st_size, stat.st_mtime_ns, digest]
-            self._changed = True
-        return digest
-
-    def save(self) -> None:
-        """Write the cache in one step, if it has a path and learned something."""
-        if self._path is None or not self._changed:
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
-        temporary.write_text(json.dumps({"version": 1, "files": self._known}), encoding="utf-8")
-        temporary.replace(self._path)
-
-
-def _read_cache(path: Path) -> dict[str, list[Any]]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        files = document["files"] if document["version"] == 1 else {}
-        return {str(key): [int(value[0]), int(value[1]), str(value[2])] for key, value in files.items()}
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
-        return {}
-
-
 def read_manifest(directory: Path) -> Manifest:
     """The manifest of a prepared directory. Raises DataError naming the file if it is absent or not one of ours."""
     path = directory / MANIFEST
     try:
-        document = cast(dict[str, Any], json.loads(path.read_text(encoding="utf-8")))
-        if document["version"] != VERSION:
-            raise DataError(f"{path} has version {document['version']!r}, this code reads {VERSION}: prepare it again")
-        tokenizer = document["tokenizer"]
-        return Manifest(
-            version=VERSION,
-            content=document["content"],
-            seed=document["seed"],
-            options=document["options"],
-            sources=tuple(SourceEntry(**source) for source in document["sources"]),
-            train=_split(document["train"]),
-            heldout=_split(document["heldout"]),
-            tokenizer=TokenizerEntry(**tokenizer | {"file": FileEntry(**tokenizer["file"])}) if tokenizer else None,
-        )
+        return _manifest(cast(dict[str, Any], json.loads(path.read_text(encoding="utf-8"))))
     except FileNotFoundError as error:
         raise DataError(f"{path} does not exist: prepare the data with `slipway data prepare`") from error
-    except DataError:
-        raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} cannot be read ({error}): remove the directory and prepare the data again") from error
+        raise DataError(f"{path} is not a manifest of this version ({error!r}): prepare into a new directory") from error
+
+
+def _manifest(document: dict[str, Any]) -> Manifest:
+    if document["version"] != VERSION:
+        raise ValueError(f"version {document['version']}, this code reads {VERSION}")
+    tokenizer = cast(dict[str, Any] | None, document["tokenizer"])
+    return Manifest(
+        version=VERSION,
+        content=document["content"],
+        seed=document["seed"],
+        options=document["options"],
+        sources=tuple(SourceEntry(**source) for source in document["sources"]),
+        train=_split(document["train"]),
+        heldout=_split(document["heldout"]),
+        tokenizer=TokenizerEntry(**{**tokenizer, "file": FileEntry(**tokenizer["file"])}) if tokenizer else None,
+    )
 
 
 def _split(document: dict[str, Any]) -> Split:
-    return Split(**document | {"files": tuple(FileEntry(**file) for file in document["files"])})
+    return Split(**{**document, "files": tuple(FileEntry(**file) for file in document["files"])})
