@@ -37,7 +37,7 @@ def run_spec(settings: Settings, runs: Path, data: DataSpec | None) -> RunSpec:
         "learning_rate_schedule_steps": settings.steps,
         "checkpoint_period": period,
         "eval_interval": period if data else -1,
-        **({"vocab_size": settings.data_options.vocab_size} if data else {}),
+        "vocab_size": settings.data_options.vocab_size,
         **PLATFORM_DEFAULTS.get(row.platform, {}),
     }
     chosen = {key: value for key, value in typed_training(settings).items() if (key, value) != _UNSET_SCHEDULE}

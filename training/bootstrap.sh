@@ -12,7 +12,6 @@
 #   SLIPWAY_BOOTSTRAP_ONLY  1: stop once the environment stands; its Python is the last line of stdout
 set -euo pipefail
 
-readonly python_version=3.12
 started=$(date +%s)
 readonly started
 
@@ -47,13 +46,14 @@ stop() {
 mkdir -p "$SLIPWAY_HOST_DIR"
 say bootstrapping null
 trap stop TERM INT
-lock="$SLIPWAY_SOURCE/training/uv.lock"
+project="$SLIPWAY_SOURCE/training"
+lock="$project/uv.lock"
 [[ -f "$lock" ]] || fail 2 "there is no $lock; SLIPWAY_SOURCE must be the directory that holds training/"
 [[ "$SLIPWAY_EXTRA" =~ ^(cpu|tpu|gpu)$ ]] || fail 2 "SLIPWAY_EXTRA is '$SLIPWAY_EXTRA'; give cpu, tpu or gpu"
 [[ -n "${SLIPWAY_BOOTSTRAP_ONLY:-}" || -n "${SLIPWAY_RUN_SPEC:-}" ]] || fail 2 'SLIPWAY_RUN_SPEC is not set'
 
 # Which environment: the first 16 hex digits of the SHA-256 of lock, extra and Python version.
-key=$({ cat "$lock"; printf '%s %s' "$SLIPWAY_EXTRA" "$python_version"; } | sha256sum | cut -c1-16)
+key=$({ cat "$lock" "$project/.python-version"; printf '%s' "$SLIPWAY_EXTRA"; } | sha256sum | cut -c1-16)
 environment="$SLIPWAY_ENV_ROOT/$key"
 python="$environment/bin/python"
 
@@ -68,11 +68,12 @@ if [[ ! -f "$environment/.complete" ]]; then
   if [[ ! -f "$environment/.complete" ]]; then
     rm -rf "$environment"
     errors="$SLIPWAY_HOST_DIR/bootstrap.errors"
-    # Compiled now: with sources only, the imports of every start take twice as long.
-    UV_PROJECT_ENVIRONMENT="$environment" "$uv" sync --frozen --no-dev --compile-bytecode --python "$python_version" \
-      --extra "$SLIPWAY_EXTRA" --project "$SLIPWAY_SOURCE/training" 2>"$errors" {held}>&- &
+    # In the project, where .python-version also leads pyenv's shims. Compiled now: else each start compiles 9 s of imports.
+    cd "$project"
+    UV_PROJECT_ENVIRONMENT="$environment" "$uv" sync --frozen --no-dev --compile-bytecode --extra "$SLIPWAY_EXTRA" \
+      2>"$errors" {held}>&- &
     installer=$!
-    wait "$installer" || fail 1 "uv could not make the environment: $(tail -n 3 "$errors")"
+    wait "$installer" || { cat "$errors" >&2; fail 1 "uv could not make the environment: $(grep -m1 '^error' "$errors"; tail -n 1 "$errors")"; }
     installer=
     touch "$environment/.complete"
   fi

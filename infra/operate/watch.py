@@ -11,12 +11,12 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
-from training.data.identity import DataError, read_manifest
 
 from infra.local.hosts import FINISHED
 from infra.operate.curve import draw
 from infra.operate.hosts import Hosts
 from infra.operate.report import ABSENT, HostRow, Losses, StackReport, losses, stack_report
+from training.data.identity import DataError, read_manifest
 from training.run_spec import parse
 
 _REFRESH_S = 0.5

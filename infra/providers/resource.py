@@ -62,15 +62,15 @@ class DeadlineError(ResourceError):
 class Context:
     """One call of the engine: where to say progress, when to stop.
 
-    `report` shows a line on the resource's row; `accepted` is set once something exists, so that a later failure keeps
-    its id in the state instead of losing it.
+    `report` shows a passing line on the resource's row, `say` one that stays; `accepted` is set once something exists,
+    so that a later failure keeps its id in the state instead of losing it.
     """
 
     urn: str
     deadline: float
     cancelled: threading.Event
     report: Callable[[str], None]
-    warn: Callable[[str], None]
+    say: Callable[[str], None]
     accepted: tuple[str, Outputs] | None = None
 
     def accept(self, identifier: str, outputs: Outputs) -> None:

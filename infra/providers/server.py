@@ -190,7 +190,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             deadline=time.monotonic() + (request.timeout or resource.timeout_s),
             cancelled=self._cancelled,
             report=report,
-            warn=lambda message: self._log(engine_pb2.WARNING, message, urn, ephemeral=False),
+            say=lambda message: self._log(engine_pb2.INFO, message, urn, ephemeral=False),
         )
 
     def _log(self, severity: Any, message: str, urn: str, ephemeral: bool) -> None:

@@ -41,12 +41,12 @@ class StackGuard(Resource[StackGuardInputs]):
             hosts.stop(directory, context.report, context.wait)
         ended = processes.kill_all(root)
         if ended:
-            context.warn(f"ended {ended} processes that the state did not know")
+            context.say(f"ended {ended} processes that the state did not know")
         if (root / "hosts").exists():
             shutil.rmtree(root / "hosts")
         if outputs.get("on_destroy") == "delete" and root.exists():
             shutil.rmtree(root)
         elif (root / "runs").is_dir():
-            context.warn(
+            context.say(
                 f"kept checkpoints and metrics in {root / 'runs'}; remove them with `slipway purge {root.name}`"
             )

@@ -272,13 +272,13 @@ def read_manifest(directory: Path) -> Manifest:
     except FileNotFoundError as error:
         raise DataError(f"{path} does not exist: prepare the data with `slipway data prepare`") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is not a manifest of this version ({error!r}): prepare into a new directory") from error
+        raise DataError(f"{path} is not a manifest of this version ({error!r}): prepare the data anew") from error
 
 
 def _manifest(document: dict[str, Any]) -> Manifest:
     if document["version"] != VERSION:
         raise ValueError(f"version {document['version']}, this code reads {VERSION}")
-    tokenizer = cast(dict[str, Any] | None, document["tokenizer"])
+    tokenizer = document["tokenizer"]
     return Manifest(
         version=VERSION,
         content=document["content"],
@@ -287,9 +287,15 @@ def _manifest(document: dict[str, Any]) -> Manifest:
         sources=tuple(SourceEntry(**source) for source in document["sources"]),
         train=_split(document["train"]),
         heldout=_split(document["heldout"]),
-        tokenizer=TokenizerEntry(**{**tokenizer, "file": FileEntry(**tokenizer["file"])}) if tokenizer else None,
+        tokenizer=_tokenizer(tokenizer) if tokenizer else None,
     )
 
 
 def _split(document: dict[str, Any]) -> Split:
-    return Split(**{**document, "files": tuple(FileEntry(**file) for file in document["files"])})
+    files = tuple(FileEntry(**file) for file in document.pop("files"))
+    return Split(files=files, **document)
+
+
+def _tokenizer(document: dict[str, Any]) -> TokenizerEntry:
+    file = FileEntry(**document.pop("file"))
+    return TokenizerEntry(file=file, **document)

@@ -1,0 +1,98 @@
+"""A second clone of the working tree, so that tests drive the real commands without touching this clone's stacks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# A model of a few thousand parameters: the road is under test, not the model.
+TINY: dict[str, Any] = {
+    "base_emb_dim": 32,
+    "base_mlp_dim": 64,
+    "base_num_decoder_layers": 1,
+    "base_num_query_heads": 2,
+    "base_num_kv_heads": 2,
+    "head_dim": 16,
+    "max_target_length": 64,
+}
+_SALT = yaml.safe_load((ROOT / "stacks" / "Pulumi.local.yaml").read_text())["encryptionsalt"]
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A clone with the environment of this one; hosts' environments and compiled programs are shared with it."""
+
+    directory: Path
+
+    @classmethod
+    def make(cls, directory: Path) -> Clone:
+        listed = subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+        )
+        for name in listed.stdout.decode().split("\0"):
+            source, target = ROOT / name, directory / name
+            if name and source.is_file():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)
+        (directory / ".venv").symlink_to(ROOT / ".venv")
+        (directory / ".slipway").mkdir()
+        for shared in ("env", "cache"):
+            (ROOT / ".slipway" / shared).mkdir(parents=True, exist_ok=True)
+            (directory / ".slipway" / shared).symlink_to(ROOT / ".slipway" / shared)
+        return cls(directory)
+
+    def stack(self, name: str, training: dict[str, Any] | None = None, **settings: Any) -> None:
+        """Write a stack file of two hosts x two devices."""
+        values = {"target": "local", "accelerator": "cpu-8", "data": "synthetic", "steps": 20} | settings
+        values["data_options"] = {"vocab_size": 512} | values.get("data_options", {})
+        fields = TINY | {"ici_data_parallelism": 2, "ici_fsdp_parallelism": 4} | (training or {})
+        config = {f"slipway:{key}": value for key, value in values.items()} | {"slipway:training": fields}
+        path = self.directory / "stacks" / f"Pulumi.{name}.yaml"
+        path.write_text(yaml.safe_dump({"encryptionsalt": _SALT, "config": config}))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        chosen = {key: value for key, value in os.environ.items() if not key.startswith("PULUMI_")}
+        return chosen | {
+            "PYTHONPATH": str(self.directory),
+            "PULUMI_HOME": str(self.directory / ".slipway" / "pulumi-home"),
+        }
+
+    def command(self, tool: str, *arguments: str) -> list[str]:
+        return [str(self.directory / ".venv" / "bin" / tool), *arguments]
+
+    def run(self, tool: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(tool, *arguments),
+            cwd=self.directory,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def pulumi(self, verb: str, stack: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        sure = ("--yes", "--skip-preview") if verb in ("up", "destroy") else ()
+        return self.run("pulumi", verb, "--stack", stack, *sure, *arguments)
+
+    def status(self, stack: str) -> dict[str, Any]:
+        return json.loads(self.run("slipway", "status", stack, "--json").stdout)
+
+    def work(self, stack: str) -> Path:
+        return self.directory / ".slipway" / stack
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    return done.stdout + done.stderr
