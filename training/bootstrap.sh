@@ -68,12 +68,13 @@ if [[ ! -f "$environment/.complete" ]]; then
   if [[ ! -f "$environment/.complete" ]]; then
     rm -rf "$environment"
     errors="$SLIPWAY_HOST_DIR/bootstrap.errors"
-    # In the project, where .python-version also leads pyenv's shims. Compiled now: else each start compiles 9 s of imports.
-    cd "$project"
-    UV_PROJECT_ENVIRONMENT="$environment" "$uv" sync --frozen --no-dev --compile-bytecode --extra "$SLIPWAY_EXTRA" \
-      2>"$errors" {held}>&- &
+    cd "$project" # where .python-version also leads pyenv's shims
+    UV_PROJECT_ENVIRONMENT="$environment" "$uv" sync --frozen --no-dev --extra "$SLIPWAY_EXTRA" 2>"$errors" {held}>&- &
     installer=$!
-    wait "$installer" || { cat "$errors" >&2; fail 1 "uv could not make the environment: $(grep -m1 '^error' "$errors"; tail -n 1 "$errors")"; }
+    if ! wait "$installer"; then
+      cat "$errors" >&2
+      fail 1 "uv could not make the environment: $(grep -m1 '^error' "$errors" || true) $(tail -n 1 "$errors")"
+    fi
     installer=
     touch "$environment/.complete"
   fi
@@ -87,5 +88,6 @@ if [[ -n "${SLIPWAY_BOOTSTRAP_ONLY:-}" ]]; then
   exit 0
 fi
 cd "$SLIPWAY_SOURCE"
+unset PYTHONDONTWRITEBYTECODE # compiled imports are half of a start
 exec "$python" -m training.launch "$SLIPWAY_RUN_SPEC" --host-dir "$SLIPWAY_HOST_DIR" \
   --cache-dir "${SLIPWAY_CACHE_DIR:-$SLIPWAY_HOST_DIR/cache}"

@@ -16,7 +16,7 @@ from typing import IO, cast
 
 from training.data.identity import DataError, SourceFile
 
-PART_BYTES = 8 << 20  # of a file that one task reads: bounds a worker's memory and what a kill loses
+PART_BYTES = 4 << 20  # of a file that one task reads: bounds a worker's memory and what a kill loses
 MAX_DOCUMENT_BYTES = 1 << 30  # as one record; protobuf stops at 2 GiB
 
 type Record = tuple[int, int, bytes]  # offset of the document in its file, of the record in its document, UTF-8 text
@@ -177,15 +177,15 @@ def _text_of(file: SourceFile, offset: int, line: bytes, key: str) -> bytes:
     if line.isspace():
         return b""
     try:
-        document = json.loads(line.decode())
-        text = document[key]
-        return cast(str, text).encode()
+        document = cast(dict[str, str], json.loads(line.decode()))
     except UnicodeDecodeError:
         raise DataError(f"{_place(file, offset)} is not UTF-8: convert the file") from None
-    except UnicodeEncodeError:
-        raise DataError(f"{_place(file, offset)}: {key!r} holds half of a surrogate pair, which is no text") from None
     except json.JSONDecodeError as error:
         raise DataError(f"{_place(file, offset)} is not one JSON object per line: {error.msg}") from None
+    try:
+        return document[key].encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{_place(file, offset)}: {key!r} holds half of a surrogate pair, which is no text") from None
     except KeyError:
         keys = ", ".join(sorted(document)) or "no key at all"
         raise DataError(f"{_place(file, offset)} has no key {key!r} but {keys}: name it with --text-key") from None

@@ -74,8 +74,10 @@ class PrepareOptions:
             raise DataError(f"held-out fraction {self.heldout_fraction}: give a share between 0 and 1, such as 0.02")
         if not 0 <= self.seed < 2**63:
             raise DataError(f"seed {self.seed}: give a whole number from 0 to 2^63 - 1")
-        if self.vocab_size < 300:
-            raise DataError(f"vocabulary of {self.vocab_size}: 256 byte pieces are always in it, give at least 300")
+        if self.vocab_size <= 260:
+            raise DataError(
+                f"vocabulary of {self.vocab_size}: 256 byte and 4 special pieces are in it, give more than 260"
+            )
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,7 @@ def _glob(pattern: Path) -> Iterator[tuple[str, Path]]:
     root = Path(*parts[:first])
     for match in sorted(root.glob("/".join(parts[first:]))):
         relative = match.relative_to(root)
-        if match.is_file() and not any(part.startswith(".") for part in relative.parts):
+        if match.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in relative.parts):
             yield relative.as_posix(), match.resolve()
 
 

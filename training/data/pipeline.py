@@ -70,6 +70,8 @@ class CountJob:
 def prepare(corpus: Corpus, directory: Path, processes: int) -> Manifest:
     """Do what is not done yet, publish and return the manifest. The caller holds the lock on `directory`."""
     work = directory / PARTIAL
+    if corpus.options.tokenizer not in (TRAIN_TOKENIZER, NO_TOKENIZER):
+        vocabulary.load(_encoding(corpus, Path(corpus.options.tokenizer).expanduser()))  # refused before hours of work
     threshold = _started(corpus, directory, work)
     with pool(processes) as executor:
         reading = read_corpus(corpus, work, threshold, executor, processes)
@@ -192,7 +194,7 @@ def _tokenizer(
             write_atomically(model, Path(choice).expanduser().read_bytes())
     model = _at(directory, TOKENIZER)
     content = model.read_bytes()
-    processor = vocabulary.load(Encoding(model, corpus.options.add_bos, corpus.options.add_eos))
+    processor = vocabulary.load(_encoding(corpus, model))
     return TokenizerEntry(
         file=FileEntry(TOKENIZER, hashlib.sha256(content).hexdigest(), len(content)),
         vocab_size=processor.vocab_size(),
@@ -201,6 +203,10 @@ def _tokenizer(
         bos_id=processor.bos_id(),
         unk_id=processor.unk_id(),
     )
+
+
+def _encoding(corpus: Corpus, model: Path) -> Encoding:
+    return Encoding(model, corpus.options.add_bos, corpus.options.add_eos)
 
 
 def _at(directory: Path, name: str) -> Path:
@@ -213,7 +219,7 @@ def _counts(
     corpus: Corpus, directory: Path, shards: Sequence[ShardResult], executor: ProcessPoolExecutor, processes: int
 ) -> dict[str, vocabulary.TokenCounts]:
     """Token counts by shard name."""
-    encoding = Encoding(_at(directory, TOKENIZER), corpus.options.add_bos, corpus.options.add_eos)
+    encoding = _encoding(corpus, _at(directory, TOKENIZER))
     jobs = [
         CountJob(
             shard=_at(directory, shard.file.name),

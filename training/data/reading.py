@@ -121,11 +121,14 @@ def read_corpus(
     if reading.heldout_documents == 0:
         return min(result.smallest for _, result in results) + 1
     if reading.train_documents == 0:
-        raise DataError(
-            f"all {reading.heldout_documents} documents of the input would be held out and none trained on: give more "
-            "documents or a smaller --heldout-fraction"
-        )
+        raise DataError(_nothing_left(reading.heldout_documents))
     return reading
+
+
+def _nothing_left(documents: int) -> str:
+    if documents == 1:
+        return "the input is one document, and the held-out split takes one: give at least two files or JSON lines"
+    return f"all {documents} documents of the input would be held out: give a smaller --heldout-fraction"
 
 
 def _jobs(corpus: Corpus, directory: Path, threshold: int) -> list[ReadJob]:

@@ -12,9 +12,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO
 
-RUN_BYTES = 8 << 20  # of records that a worker holds before it writes them out
-_BUCKET_BYTES = 8 << 20
-_BUCKETS = (16, 1024)  # at least, at most; above 8 GiB a bucket grows with the corpus (100 GB: about 100 MB a worker)
+RUN_BYTES = 4 << 20  # of records that a worker holds before it writes them out
+_BUCKET_BYTES = 1 << 20
+_BUCKETS = (16, 2048)
 _ENTRY_OVERHEAD = 160  # what Python needs beyond a record's own bytes
 _KEY_BYTES = 16
 _TRAIN, _HELDOUT = b"\0", b"\1"

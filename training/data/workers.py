@@ -17,7 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from tqdm import tqdm
 
@@ -34,7 +34,7 @@ class Progress:
     def __init__(self, stage: str, total: int) -> None:
         self._stage, self._total, self._done, self._fresh = stage, total, 0, 0
         self._started = self._spoke = time.monotonic()
-        self._bar: tqdm[None] | None = None
+        self._bar: tqdm[NoReturn] | None = None
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():

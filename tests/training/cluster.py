@@ -1,0 +1,141 @@
+"""Hosts of one machine for tests: real launch processes, each a session of its own, and ways to wait for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from training.host_status import HostStatus, read_status
+from training.run_spec import RunSpec
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 240.0  # a deadline for a loaded machine, not an expectation
+
+
+def free_port() -> int:
+    with socket.create_server(("", 0)) as server:
+        return server.getsockname()[1]
+
+
+def wait_until(what: str, condition: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen within {timeout_s} s"
+        time.sleep(0.05)
+
+
+@dataclass
+class LaunchedHost:
+    directory: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def status(self) -> HostStatus:
+        status = read_status(self.directory)
+        assert status, self.log
+        return status
+
+    @property
+    def log(self) -> str:
+        return (self.directory / "log").read_text()
+
+    def end(self, timeout_s: float = PATIENCE_S) -> int:
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill_group()
+            raise AssertionError(f"host did not end within {timeout_s} s; its log:\n{self.log[-4000:]}") from None
+
+    def kill_group(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def wait_for_step(self, step: int) -> None:
+        def reached() -> bool:
+            assert self.process.poll() is None, f"host ended before step {step}; its log:\n{self.log[-4000:]}"
+            status = read_status(self.directory)
+            return status is not None and status.step >= step
+
+        wait_until(f"step {step}", reached)
+
+
+@dataclass
+class Cluster:
+    """Starts the hosts of a run spec. `directory` holds the hosts' directories and the cache that they share."""
+
+    directory: Path
+    cache: Path
+    heartbeat_s: int = 10
+    launched: list[LaunchedHost] = field(default_factory=list[LaunchedHost])
+
+    def start(self, spec: RunSpec, port: int | None = None, environ: Mapping[str, str] | None = None) -> list[LaunchedHost]:
+        coordinator = f"127.0.0.1:{port or free_port()}"
+        hosts = [self._start_host(spec, index, coordinator, environ or {}) for index in range(spec.hosts)]
+        self.launched += hosts
+        return hosts
+
+    def run(self, spec: RunSpec, environ: Mapping[str, str] | None = None) -> list[LaunchedHost]:
+        """Start the hosts and wait until all have ended."""
+        hosts = self.start(spec, environ=environ)
+        for host in hosts:
+            host.end()
+        return hosts
+
+    def clean_up(self) -> None:
+        for host in self.launched:
+            if host.process.poll() is None:
+                host.kill_group()
+
+    def _start_host(self, spec: RunSpec, index: int, coordinator: str, environ: Mapping[str, str]) -> LaunchedHost:
+        directory = self.directory / f"host {index}"
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "run_spec.yaml").write_text(spec.to_yaml())
+        own = {
+            "SLIPWAY_HOST_INDEX": str(index),
+            "SLIPWAY_HOST_COUNT": str(spec.hosts),
+            "SLIPWAY_COORDINATOR": coordinator,
+        }
+        with (directory / "log").open("wb") as log:
+            process = subprocess.Popen(
+                launch_command(directory, self.cache, self.heartbeat_s),
+                cwd=ROOT,
+                env=plain_environment() | own | dict(environ),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return LaunchedHost(directory, process)
+
+
+def launch_command(directory: Path, cache: Path, heartbeat_s: int) -> list[str]:
+    arguments = ["--host-dir", str(directory), "--cache-dir", str(cache), "--heartbeat-s", str(heartbeat_s)]
+    return [sys.executable, "-m", "training.launch", str(directory / "run_spec.yaml"), *arguments]
+
+
+def plain_environment() -> dict[str, str]:
+    """This environment without what would change a training."""
+    dropped = ("PYTHONDONTWRITEBYTECODE", "XLA_FLAGS", "JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES")
+    return {name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("SLIPWAY_")}
+
+
+def losses(output: Path, run_name: str, host: int = 0) -> dict[int, float]:
+    """Training loss by step (from 0) of a run's record; a step done twice counts with its last value."""
+    return {int(line["step"]): line["learning/loss"] for line in record(output, run_name, host) if "learning/loss" in line}
+
+
+def heldout_losses(output: Path, run_name: str, host: int = 0) -> dict[int, float]:
+    return {int(line["step"]): line["eval/avg_loss"] for line in record(output, run_name, host) if "eval/avg_loss" in line}
+
+
+def record(output: Path, run_name: str, host: int) -> list[dict[str, Any]]:
+    lines = (output / run_name / "metrics" / f"host-{host}.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]

@@ -1,0 +1,333 @@
+"""Real MaxText on two hosts with two virtual devices each: what a run does, and what it says, however it ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.training.cluster import (
+    ROOT,
+    Cluster,
+    LaunchedHost,
+    free_port,
+    heldout_losses,
+    launch_command,
+    losses,
+    plain_environment,
+    wait_until,
+)
+from training.data.identity import read_manifest
+from training.exit_codes import ExitCode
+from training.host_status import Phase, read_status
+from training.run_spec import DataSpec, RunSpec
+
+STEPS, LONGER, SAVE_EVERY, EVALUATE_EVERY = 200, 240, 60, 70
+VOCABULARY = 512
+
+TINY = {
+    "per_device_batch_size": 1,
+    "max_target_length": 32,
+    "base_emb_dim": 32,
+    "base_num_query_heads": 2,
+    "base_num_kv_heads": 2,
+    "base_mlp_dim": 64,
+    "base_num_decoder_layers": 1,
+    "head_dim": 16,
+    "vocab_size": VOCABULARY,
+    "attention": "dot_product",
+    "dropout_rate": 0.1,
+    "checkpoint_period": SAVE_EVERY,
+    "save_checkpoint_on_start": False,
+    "enable_tensorboard": False,
+    "learning_rate_schedule_steps": 1000,
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> DataSpec:
+    """Prepared text, by training.data itself, under a path with a space and a bracket."""
+    root = tmp_path_factory.mktemp("data")
+    words = [f"word{n % 97} and number {n * 7919 % 1000}." for n in range(12000)]
+    for document in range(60):
+        (root / f"{document}.txt").write_text(" ".join(words[document * 200 : (document + 1) * 200]))
+    directory = root / "prepared [1]"
+    options = ["--vocab-size", str(VOCABULARY), "--record-bytes", "512", "--heldout-fraction", "0.1", "--processes", "1"]
+    command = [sys.executable, "-m", "training.data.prepare", f"{root}/*.txt", "--out", str(directory), *options]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return DataSpec(str(directory), read_manifest(directory).content, 2)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, cache: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, cache)
+    yield cluster
+    cluster.clean_up()
+
+
+def spec_of(output: Path, data: DataSpec | None, *, steps: int = STEPS, hosts: int = 2, **maxtext: object) -> RunSpec:
+    evaluation = {"eval_interval": EVALUATE_EVERY} if data else {}
+    fields = TINY | evaluation | maxtext
+    return RunSpec("test", "run", "cpu", 1, hosts, 2, steps, str(output), data, fields)  # pyright: ignore[reportArgumentType]
+
+
+@dataclass(frozen=True)
+class Straight:
+    """A run from its first to its last step, and the spec that made it."""
+
+    spec: RunSpec
+    output: Path
+    hosts: list[LaunchedHost]
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory, cache: Path, data: DataSpec) -> Iterator[Straight]:
+    directory = tmp_path_factory.mktemp("straight")
+    cluster = Cluster(directory, cache)
+    spec = spec_of(directory / "out", data)
+    yield Straight(spec, directory / "out", cluster.run(spec))
+    cluster.clean_up()
+
+
+def last_line(host: LaunchedHost) -> str:
+    return host.log.splitlines()[-1]
+
+
+def test_finished_run_exits_0_and_says_so(straight: Straight) -> None:
+    for host in straight.hosts:
+        assert host.process.returncode == ExitCode.FINISHED, host.log[-3000:]
+        status = host.status
+        assert (status.phase, status.step, status.exit_code) == (Phase.FINISHED, STEPS, 0)
+        assert status.reason == f"all {STEPS} steps are done and saved"
+        assert last_line(host) == f"slipway: finished at step 200 of 200: {status.reason}; next: raise `steps` to train on"
+        assert status.first_step_at is not None and status.started < status.first_step_at < status.updated
+        assert status.tokens_per_s is not None and status.tokens_per_s > 0
+        assert (status.eta_s, status.resumed_from) == (None, None)
+
+
+def test_every_step_is_in_the_record_although_maxtext_empties_its_file_at_evaluations(straight: Straight) -> None:
+    for host in (0, 1):
+        assert sorted(losses(straight.output, "run", host)) == list(range(STEPS))
+
+
+def test_held_out_loss_includes_the_last_step_and_agrees_on_all_hosts(straight: Straight) -> None:
+    found = heldout_losses(straight.output, "run", 0)
+    assert sorted(found) == [STEPS - 1 - 2 * EVALUATE_EVERY, STEPS - 1 - EVALUATE_EVERY, STEPS - 1]
+    assert found == heldout_losses(straight.output, "run", 1)
+    assert straight.hosts[0].status.heldout_loss == found[STEPS - 1]
+    assert found[STEPS - 1] < found[STEPS - 1 - 2 * EVALUATE_EVERY]
+
+
+def test_held_out_text_is_read_to_its_end_by_the_host_with_most_of_it(straight: Straight) -> None:
+    """A host out of held-out text goes on with empty batches; every host gets to that point, so none of it is left."""
+    for host in straight.hosts:
+        assert "Generating a padding batch" in host.log
+
+
+def test_run_with_nothing_left_exits_0_at_once(straight: Straight, cluster: Cluster) -> None:
+    began = time.monotonic()
+    for host in cluster.run(straight.spec):
+        assert (host.process.returncode, host.status.phase, host.status.step) == (0, Phase.FINISHED, STEPS)
+        assert host.status.reason == f"nothing left to train: a checkpoint holds {STEPS} steps, and steps is {STEPS}"
+    assert time.monotonic() - began < 10
+
+
+def test_longer_run_resumes_at_the_last_checkpoint(straight: Straight, cluster: Cluster) -> None:
+    before = losses(straight.output, "run")
+    for host in cluster.run(dataclasses.replace(straight.spec, steps=LONGER)):
+        assert host.process.returncode == ExitCode.FINISHED, host.log[-3000:]
+        assert (host.status.resumed_from, host.status.step) == (STEPS, LONGER)
+    after = losses(straight.output, "run")
+    assert sorted(after) == list(range(LONGER))
+    assert {step: after[step] for step in before} == before
+
+
+def test_stopped_run_saves_exits_75_and_resumes_bit_exact(straight: Straight, cluster: Cluster, data: DataSpec) -> None:
+    output = cluster.directory / "out"
+    spec = spec_of(output, data)
+    hosts = cluster.start(spec)
+    hosts[1].wait_for_step(SAVE_EVERY + 10)
+    hosts[1].process.send_signal(signal.SIGTERM)  # one host is enough
+    for host in hosts:
+        assert host.end() == ExitCode.INTERRUPTED, host.log[-3000:]
+        assert host.status.phase is Phase.INTERRUPTED
+        assert host.status.reason == f"told to stop; {host.status.step} of {STEPS} steps are saved"
+    stopped_at = hosts[0].status.step
+    assert SAVE_EVERY + 10 <= stopped_at < STEPS
+    for host in cluster.run(spec):
+        assert host.process.returncode == ExitCode.FINISHED, host.log[-3000:]
+        assert host.status.resumed_from == stopped_at
+    reference = {step: loss for step, loss in losses(straight.output, "run").items() if step < STEPS}
+    # MaxText loses the metrics line of the step at which it stops; every other one is equal to the last bit.
+    assert losses(output, "run") == {step: loss for step, loss in reference.items() if step != stopped_at - 1}
+
+
+def test_stop_before_the_first_step_is_immediate_and_resumable(cluster: Cluster, data: DataSpec) -> None:
+    [host] = cluster.start(spec_of(cluster.directory / "out", data, hosts=1))
+    wait_until("compiling", lambda: (read_status(host.directory) or host.status).phase is Phase.COMPILING)
+    began = time.monotonic()
+    host.process.send_signal(signal.SIGTERM)
+    assert host.end() == ExitCode.INTERRUPTED
+    assert time.monotonic() - began < 5
+    assert (host.status.phase, host.status.step) == (Phase.INTERRUPTED, 0)
+
+
+@pytest.mark.parametrize(("killed", "survivor"), [(1, 0), (0, 1)])
+def test_killed_host_is_named_by_the_other(cluster: Cluster, killed: int, survivor: int) -> None:
+    hosts = cluster.start(spec_of(cluster.directory / "out", None, steps=1_000_000, checkpoint_period=100_000))
+    hosts[survivor].wait_for_step(5)
+    hosts[killed].kill_group()
+    began = time.monotonic()
+    assert hosts[survivor].end(timeout_s=60) == ExitCode.FAILED
+    assert time.monotonic() - began < cluster.heartbeat_s + 20
+    status = hosts[survivor].status
+    assert status.phase is Phase.FAILED
+    assert status.reason is not None and status.reason.startswith(f"host {killed} was lost ("), hosts[survivor].log[-3000:]
+    assert status.reason.endswith(f"see host {killed} for why")
+
+
+def test_training_dies_with_its_supervisor(cluster: Cluster) -> None:
+    [host] = cluster.start(spec_of(cluster.directory / "out", None, steps=1_000_000, hosts=1))
+    wait_until("training process", lambda: bool(group(host.process.pid)))
+    host.process.kill()  # not the group
+    host.process.wait()
+    wait_until("empty group", lambda: not group(host.process.pid), timeout_s=10)
+
+
+def group(leader: int) -> list[int]:
+    """Other processes of a process group."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != leader:
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(fields[2]) == leader and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def test_port_in_use_is_one_sentence_before_jax_starts(cluster: Cluster) -> None:
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+        [host] = cluster.start(spec_of(cluster.directory / "out", None, hosts=1), port=port)
+        assert host.end() == ExitCode.BAD_INPUT
+    assert host.status.reason == (
+        f"coordinator port {port} cannot be opened on this host: Address already in use; end what uses it, or set another"
+    )
+    assert len(host.log.splitlines()) == 1
+
+
+def test_wrong_device_count_is_refused(cluster: Cluster) -> None:
+    [host] = cluster.run(spec_of(cluster.directory / "out", None, hosts=1), environ={"JAX_NUM_CPU_DEVICES": "3"})
+    assert host.process.returncode == ExitCode.BAD_INPUT, host.log
+    assert host.status.reason is not None
+    assert host.status.reason.startswith(
+        "JAX sees 1 hosts with 3 devices on this one, 3 in all; the run spec says 1 hosts with 2 devices on this one, 2 in all"
+    )
+
+
+def test_host_count_of_another_stack_is_refused(cluster: Cluster) -> None:
+    spec = spec_of(cluster.directory / "out", None, hosts=1)
+    [host] = cluster.run(spec, environ={"SLIPWAY_HOST_COUNT": "2"})
+    assert host.process.returncode == ExitCode.BAD_INPUT
+    assert "counts 2 hosts" in str(host.status.reason) and "the run spec 1" in str(host.status.reason)
+
+
+def test_unknown_flag_is_named_before_jax_starts(cluster: Cluster) -> None:
+    flags = "--xla_gpu_graph_level=0 --xla_no_such_flag=1"
+    [host] = cluster.run(spec_of(cluster.directory / "out", None, hosts=1), environ={"XLA_FLAGS": flags})
+    assert host.process.returncode == ExitCode.BAD_INPUT
+    for name in ("--xla_gpu_graph_level=0", "--xla_no_such_flag=1"):
+        assert f"{name} (from the host's XLA_FLAGS)" in str(host.status.reason)
+
+
+def test_more_steps_than_data_is_refused_with_numbers(cluster: Cluster, data: DataSpec) -> None:
+    [host] = cluster.run(spec_of(cluster.directory / "out", data, hosts=1, steps=1_000_000))
+    tokens = read_manifest(Path(data.directory)).train.tokens
+    assert host.process.returncode == ExitCode.BAD_INPUT
+    assert str(host.status.reason).startswith("1000000 steps of 64 tokens are ")
+    assert f"epochs of {tokens} tokens, but max_epochs is 2; lower steps to " in str(host.status.reason)
+
+
+def test_unknown_maxtext_field_is_bad_input(cluster: Cluster) -> None:
+    [host] = cluster.run(spec_of(cluster.directory / "out", None, hosts=1, per_devise_batch_size=3))
+    assert host.process.returncode == ExitCode.BAD_INPUT, host.log[-3000:]
+    assert str(host.status.reason).startswith("MaxText refuses the run's settings: ")
+    assert "per_devise_batch_size" in str(host.status.reason)
+
+
+def test_run_that_comes_out_of_data_fails_with_that_reason(cluster: Cluster, data: DataSpec) -> None:
+    """The manifest overstates the tokens, so that launch lets the run begin."""
+    copy = cluster.directory / "data"
+    copy.mkdir()
+    for file in Path(data.directory).iterdir():
+        (copy / file.name).symlink_to(file)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["train"]["tokens"] = 10**9
+    (copy / "manifest.json").unlink()
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    spec = spec_of(cluster.directory / "out", dataclasses.replace(data, directory=str(copy)), hosts=1, steps=100_000)
+    spec = dataclasses.replace(spec, maxtext={**spec.maxtext, "eval_interval": -1, "max_target_length": 128})
+    [host] = cluster.run(spec)
+    assert host.process.returncode == ExitCode.FAILED
+    assert str(host.status.reason).startswith("out of training data after "), host.log[-3000:]
+
+
+def test_loss_that_is_not_a_number_fails_with_that_reason(cluster: Cluster) -> None:
+    [host] = cluster.run(spec_of(cluster.directory / "out", None, hosts=1, learning_rate=1e30, warmup_steps_fraction=0.0))
+    assert host.process.returncode == ExitCode.FAILED
+    assert str(host.status.reason).startswith(("NaN loss", "Inf loss")), host.log[-3000:]
+
+
+def test_full_disk_is_named_and_the_checkpoint_before_it_loads(tmp_path: Path, cache: Path) -> None:
+    """On a small file system of its own (user and mount namespace); given room, the same run finishes."""
+    disk, host = tmp_path / "disk", tmp_path / "host"
+    disk.mkdir()
+    host.mkdir()
+    spec = spec_of(disk, None, steps=200, hosts=1, checkpoint_period=5)
+    (host / "run_spec.yaml").write_text(spec.to_yaml())
+    first = tmp_path / "first.json"
+    script = f"""
+        mount -t tmpfs -o size=3m none '{disk}'
+        "$@"; echo "rc $?"
+        cp '{host}/status.json' '{first}'
+        mount -o remount,size=500m '{disk}'
+        "$@"; echo "rc $?"
+    """
+    environ = plain_environment() | {
+        "SLIPWAY_HOST_INDEX": "0",
+        "SLIPWAY_HOST_COUNT": "1",
+        "SLIPWAY_COORDINATOR": f"127.0.0.1:{free_port()}",
+    }
+    command = ["unshare", "-Urm", "bash", "-c", script, "bash", *launch_command(host, cache, 10)]
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=200)
+    assert [line for line in done.stdout.splitlines() if line.startswith("rc ")] == ["rc 1", "rc 0"], done.stderr[-4000:]
+    full = json.loads(first.read_text())
+    assert full["phase"] == Phase.FAILED
+    assert full["reason"].startswith("no space left on the disk: ")
+    finished = read_status(host)
+    assert finished is not None and finished.phase is Phase.FINISHED
+    assert finished.resumed_from is not None and 5 <= finished.resumed_from < 200
+
+
+def test_no_process_is_left_behind(straight: Straight) -> None:
+    for host in straight.hosts:
+        assert group(host.process.pid) == []
+        assert not Path(f"/proc/{host.process.pid}").exists() or os.getpid() != host.process.pid
