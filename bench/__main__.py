@@ -39,12 +39,13 @@ def main(arguments: list[str]) -> int:
 
 
 def table(measured: list[Figure]) -> Table:
-    rows = Table("figure", "value", "range", "n", "unit", "reach", "ok")
+    rows = Table("figure", "median", "range", "n", "unit", "reach", "ok")
     for figure in measured:
-        low, high = figure.detail.get("range", [figure.value, figure.value])
-        n = str(figure.detail.get("n", 1))
-        spread = f"{low:.4g} .. {high:.4g}" if n != "1" else ""
-        rows.add_row(figure.name, f"{figure.value:.4g}", spread, n, figure.unit, figure.reach, "yes" if figure.ok else "NO")
+        low, high = figure.detail.get("range", (figure.value, figure.value))
+        n = int(figure.detail.get("n", 1))
+        spread = f"{low:.4g} .. {high:.4g}" if n > 1 else ""
+        ok = "yes" if figure.ok else "NO"
+        rows.add_row(figure.name, f"{figure.value:.4g}", spread, str(n), figure.unit, figure.reach, ok)
     return rows
 
 

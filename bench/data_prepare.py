@@ -152,7 +152,7 @@ def _run(command: Sequence[str], cwd: Path) -> Cost:
     peaks: dict[int, int] = {}
     while True:
         for pid in _family(process.pid):
-            peaks[pid] = max(peaks.get(pid, 0), _peak_bytes(pid))
+            peaks[pid] = _peak_bytes(pid) or peaks.get(pid, 0)  # the last word: a fork starts with its parent's peak
         ended, status, usage = os.wait4(process.pid, os.WNOHANG)
         if ended:
             break

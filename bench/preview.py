@@ -43,4 +43,6 @@ def _run(directory: Path, environment: dict[str, str], *arguments: str) -> None:
     """The wrapper both times: what it costs is in both."""
     command = [str(ROOT / ".venv" / "bin" / "pulumi"), *arguments, "--non-interactive"]
     path = os.pathsep.join([str(ROOT / ".venv" / "bin"), os.environ["PATH"]])
-    subprocess.run(command, cwd=directory, env=os.environ | environment | {"PATH": path}, check=True, capture_output=True)
+    subprocess.run(
+        command, cwd=directory, env=os.environ | environment | {"PATH": path}, check=True, capture_output=True
+    )

@@ -279,7 +279,7 @@ def missing_stack(stack: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(stack, known, n=3, cutoff=0.4) or sorted(known)[:5]
     return (
         f"no stack {stack!r}: there is no {STACKS}/Pulumi.{stack}.yaml; nearest: {', '.join(near) or 'none'}."
-        f" Name one of those, or add the file (docs/adding-a-size.md)."
+        f" Name one of those, or add the file (README.md, Stacks)."
     )
 
 

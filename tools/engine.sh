@@ -94,7 +94,7 @@ publish() { # publish <how it was made>
   complete "$made" || die "$1 lacks one of: ${parts[*]}"
   rm -rf "$engine"
   mv "$made" "$engine"
-  say "Pulumi engine $version ready ($1)"
+  say "Pulumi engine $version ready: $1 in $SECONDS s"
   finish "$engine"
 }
 

@@ -29,10 +29,6 @@ class Hosts(Protocol):
         """Lines of the host's log; with `follow` until it ends."""
         ...
 
-    def exec(self, index: int, command: Sequence[str]) -> int:
-        """Run a command where the host runs, in its environment; returns its exit code."""
-        ...
-
     def stop(self, progress: Callable[[str], None]) -> None:
         """Save a checkpoint and end training on all hosts."""
         ...

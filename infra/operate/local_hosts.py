@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -47,9 +46,6 @@ class LocalHosts:
                     return
                 else:
                     yield line.rstrip("\n")
-
-    def exec(self, index: int, command: Sequence[str]) -> int:
-        return subprocess.run(command, cwd=self._host(index).directory, check=False).returncode
 
     def stop(self, progress: Callable[[str], None]) -> None:
         running = [host for host in self.list() if host.record.process()]

@@ -104,9 +104,12 @@ def _data(settings: Settings, work: Path) -> tuple[DataSpec | None, tuple[str, .
         seed=given.seed,
     )
     try:
-        content = content_id(corpus_files(settings.sources, ROOT), options, work / "cache" / "data-stat.json")
+        files = corpus_files(settings.sources, ROOT)
+        content = content_id(files, options, work / "cache" / "data-stat.json")
     except DataError as error:
         raise SettingsError(f"data: {error}") from None
+    if not any(file.path.stat().st_size for file in files):
+        raise SettingsError(f"data: every file of '{settings.data}' is empty")
     directory = work / "data" / content
     return DataSpec(str(directory), content, given.max_epochs), (*settings.sources, *_flags(options))
 

@@ -113,7 +113,7 @@ def test_misspelt_stack_creates_nothing_and_names_the_nearest(clone: Clone) -> N
     assert preview.stdout == ""
     assert preview.stderr == (
         "error: no stack 'smal': there is no stacks/Pulumi.smal.yaml; nearest: small."
-        " Name one of those, or add the file (docs/adding-a-size.md).\n"
+        " Name one of those, or add the file (README.md, Stacks).\n"
     )
     assert clone.stacks() == []
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from training.host_status import HostStatus, read_status
+from training.host_status import HostStatus, Phase, read_status
 from training.run_spec import RunSpec
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +45,11 @@ class LaunchedHost:
         return status
 
     @property
+    def phase(self) -> Phase | None:
+        status = read_status(self.directory)
+        return status.phase if status else None
+
+    @property
     def log(self) -> str:
         return (self.directory / "log").read_text()
 
@@ -60,10 +65,13 @@ class LaunchedHost:
         self.process.wait()
 
     def wait_for_step(self, step: int) -> None:
+        """Until MaxText has written the metrics of this many steps (sooner seen than in the status)."""
+        metrics = self.directory / "maxtext-metrics.jsonl"
+
         def reached() -> bool:
             assert self.process.poll() is None, f"host ended before step {step}; its log:\n{self.log[-4000:]}"
-            status = read_status(self.directory)
-            return status is not None and status.step >= step
+            lines = metrics.read_text().splitlines() if metrics.exists() else []
+            return any("learning/loss" in line and json.loads(line)["step"] >= step for line in lines[-1:])
 
         wait_until(f"step {step}", reached)
 

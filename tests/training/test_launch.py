@@ -32,7 +32,7 @@ from training.exit_codes import ExitCode
 from training.host_status import Phase, read_status
 from training.run_spec import DataSpec, RunSpec
 
-STEPS, LONGER, SAVE_EVERY, EVALUATE_EVERY = 200, 240, 60, 70
+STEPS, LONGER, SAVE_EVERY, EVALUATE_EVERY = 100, 110, 30, 40
 VOCABULARY = 512
 
 TINY = {
@@ -114,7 +114,7 @@ def test_finished_run_exits_0_and_says_so(straight: Straight) -> None:
         status = host.status
         assert (status.phase, status.step, status.exit_code) == (Phase.FINISHED, STEPS, 0)
         assert status.reason == f"all {STEPS} steps are done and saved"
-        assert last_line(host) == f"slipway: finished at step 200 of 200: {status.reason}; next: raise `steps` to train on"
+        assert last_line(host) == f"slipway: finished at step 100 of 100: {status.reason}; next: raise `steps` to train on"
         assert status.first_step_at is not None and status.started < status.first_step_at < status.updated
         assert status.tokens_per_s is not None and status.tokens_per_s > 0
         assert (status.eta_s, status.resumed_from) == (None, None)
@@ -179,7 +179,7 @@ def test_stopped_run_saves_exits_75_and_resumes_bit_exact(straight: Straight, cl
 
 def test_stop_before_the_first_step_is_immediate_and_resumable(cluster: Cluster, data: DataSpec) -> None:
     [host] = cluster.start(spec_of(cluster.directory / "out", data, hosts=1))
-    wait_until("compiling", lambda: (read_status(host.directory) or host.status).phase is Phase.COMPILING)
+    wait_until("compiling", lambda: host.phase is Phase.COMPILING)
     began = time.monotonic()
     host.process.send_signal(signal.SIGTERM)
     assert host.end() == ExitCode.INTERRUPTED

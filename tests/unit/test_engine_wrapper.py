@@ -93,7 +93,7 @@ def test_stack_reference_of_another_project_or_a_path_is_left_to_the_engine(give
 def test_missing_stack_names_the_nearest_and_where_to_add_one() -> None:
     assert engine.missing_stack("v6e-33", ["v6e-32", "v6e-256", "local", "gke-a3-mega-2"]) == (
         "no stack 'v6e-33': there is no stacks/Pulumi.v6e-33.yaml; nearest: v6e-32, v6e-256."
-        " Name one of those, or add the file (docs/adding-a-size.md)."
+        " Name one of those, or add the file (README.md, Stacks)."
     )
 
 

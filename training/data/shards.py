@@ -18,9 +18,11 @@ from training.data.partial import WorkError
 
 # One record per group, so that grain's random access decompresses nothing else; one thread, so that memory is bounded.
 _WRITER_OPTIONS = "group_size:1,zstd:3,max_parallelism:1"
-_READER_OPTIONS = "readahead_buffer_size:0"
-_SHARD_BYTES = 64 << 20
+_READER_OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
+_READ_BUFFER_BYTES = 1 << 20
+_SHARD_BYTES = 16 << 20  # of text: a writer keeps up to 16 MiB of what it has compressed in memory
 _FEW = 8  # shards at least, so that a small corpus still keeps several processes busy
+_MANY = 1024  # at most; then shards grow with the corpus
 _SMALLEST_SHARD_BYTES = 1 << 20
 _READ_RECORDS = 16
 
@@ -28,7 +30,7 @@ _READ_RECORDS = 16
 def shard_count(text_bytes: int, buckets: int) -> int:
     """Shards of a split with this much text."""
     few = min(_FEW, -(-text_bytes // _SMALLEST_SHARD_BYTES))
-    return max(1, min(buckets, max(few, -(-text_bytes // _SHARD_BYTES))))
+    return max(1, min(buckets, _MANY, max(few, -(-text_bytes // _SHARD_BYTES))))
 
 
 def _field(number: int, payload: bytes) -> bytes:
@@ -85,8 +87,12 @@ def write_shard(path: Path, texts: Iterable[bytes]) -> tuple[FileEntry, int, int
     return entry, count, text_bytes
 
 
+def _reader(path: Path) -> ArrayRecordReader:
+    return ArrayRecordReader(str(path), _READER_OPTIONS, file_reader_buffer_size=_READ_BUFFER_BYTES)
+
+
 def _check_count(path: Path, count: int) -> None:
-    reader = ArrayRecordReader(str(path), _READER_OPTIONS)
+    reader = _reader(path)
     found = reader.num_records()
     reader.close()
     if found != count:
@@ -95,7 +101,7 @@ def _check_count(path: Path, count: int) -> None:
 
 def read_shard(path: Path) -> Iterator[bytes]:
     """The texts of a shard, in order, a few in memory at a time."""
-    reader = ArrayRecordReader(str(path), _READER_OPTIONS)
+    reader = _reader(path)
     total, position = reader.num_records(), 0
     while position < total:
         examples = reader.read(position, min(position + _READ_RECORDS, total))
