@@ -41,7 +41,7 @@ test: setup
 	"$(HOST_PYTHON)" -m pytest tests/training $(ARGS)
 
 bench: setup
-	@$(BIN)/python -m bench $(ONLY)
+	@SLIPWAY_HOST_PYTHON="$(HOST_PYTHON)" $(BIN)/python -m bench $(ONLY)
 
 lock: setup
 	$(BIN)/uv lock
