@@ -104,7 +104,7 @@ fi
 # --- the project's Python environment ---
 say "installing the Python environment into .venv"
 # Another active environment, or one the user set for other projects, is not ours to change.
-env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT="$root/.venv" "$uv" sync --quiet --frozen --python "$python" 2>.slipway/setup.log 8>&- ||
+env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT="$root/.venv" "$uv" sync --quiet --frozen --compile-bytecode --python "$python" 2>.slipway/setup.log 8>&- ||
   die "uv sync failed: $(grep -m 1 -E '^ *(error|cause|×)' .slipway/setup.log || head -n 1 .slipway/setup.log); does this machine reach a Python package registry (UV_DEFAULT_INDEX names one)? All of it: .slipway/setup.log"
 rm -f .slipway/setup.log
 if ! [[ $uv -ef .venv/bin/uv ]]; then ln -sfn "$uv" .venv/bin/uv; fi

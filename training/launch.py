@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
+import signal
 import socket
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 import yaml
 
@@ -36,6 +40,10 @@ class InputError(ValueError):
     """What this host was given cannot work; the message is one sentence."""
 
 
+class StoppedError(Exception):
+    """SIGTERM or SIGINT before the training process was started."""
+
+
 _BAD_INPUT = (InputError, RunSpecError, HostError, ConfigError, FlagError, MeshError, DataError)
 
 
@@ -53,6 +61,8 @@ class Options:
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
     options.host_directory.mkdir(parents=True, exist_ok=True)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop)
     status = _begin(options.host_directory)
     try:
         spec = _read_spec(options.run_spec)
@@ -67,12 +77,17 @@ def main(arguments: list[str]) -> int:
         plan, child_environ = prepare(spec, host, environ, options, status.started)
     except _BAD_INPUT as error:
         return _say(_end(options.host_directory, status, Phase.FAILED, ExitCode.BAD_INPUT, str(error)))
+    except StoppedError:
+        reason = "told to stop before training began"
+        return _say(_end(options.host_directory, status, Phase.INTERRUPTED, ExitCode.INTERRUPTED, reason))
     write_status(options.host_directory, dataclasses.replace(status, step=done, resumed_from=done or None))
     Path(plan.metrics_source).unlink(missing_ok=True)
     return _say(supervisor.run(plan, plan.save(options.host_directory), child_environ))
 
 
-def prepare(spec: RunSpec, host: Host, environ: Mapping[str, str], options: Options, started: float) -> tuple[Plan, dict[str, str]]:
+def prepare(
+    spec: RunSpec, host: Host, environ: Mapping[str, str], options: Options, started: float
+) -> tuple[Plan, dict[str, str]]:
     """Everything decided for this host: the plan of its training process and that process's environment."""
     if host.count != spec.hosts:
         raise InputError(
@@ -111,7 +126,8 @@ def prepare(spec: RunSpec, host: Host, environ: Mapping[str, str], options: Opti
     child = {name: value for name, value in environ.items() if not name.startswith("M_")}
     child |= {variable.variable: variable.text for variable in flags if variable.flags}
     child["JAX_PLATFORMS"] = _JAX_PLATFORMS[spec.platform]
-    child["no_grpc_proxy"] = host.coordinator.rpartition(":")[0]  # else gRPC asks a proxy for the coordinator
+    if any("_proxy" in name.lower() for name in environ):  # else gRPC asks the proxy for the coordinator
+        child |= {"no_grpc_proxy": host.coordinator.rpartition(":")[0], "JAX_CHECK_PROXY_ENVS": "false"}
     return plan, child
 
 
@@ -158,7 +174,14 @@ def _check_port(coordinator: str) -> None:
     try:
         socket.create_server(("", port)).close()
     except OSError as error:
-        raise InputError(f"coordinator port {port} cannot be opened on this host: {error.strerror}; end what uses it, or set another") from None
+        cause = os.strerror(error.errno or 0)
+        raise InputError(
+            f"coordinator port {port} cannot be opened on this host: {cause}; end what uses it, or set another"
+        ) from None
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise StoppedError
 
 
 def _steps_done(spec: RunSpec) -> int:

@@ -117,6 +117,8 @@ def _about_lost_host(lost: str, plan: Plan) -> str:
         return f"the {plan.count} hosts did not meet at {plan.coordinator} within {plan.connect_timeout_s} s; see the other hosts"
     if lost == _COORDINATOR:
         return f"host 0 was lost (the coordinator {plan.coordinator} is gone); see host 0 for why"
+    if str(plan.index) in lost.split(", "):
+        return f"no host gave a sign of life for {plan.heartbeat_s} s, this one included: the machine stood still"
     return f"host {lost} was lost (no sign of life for {plan.heartbeat_s} s); see host {lost} for why"
 
 

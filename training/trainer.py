@@ -105,7 +105,7 @@ def _join(plan: Plan) -> None:
     found = (jax.process_count(), jax.local_device_count(), jax.device_count())
     expected = (plan.count, plan.devices_per_host, plan.devices)
     if found != expected:
-        words = "{} hosts with {} devices on this one, {} in all"
+        words = "{} host(s), {} devices on this one, {} in all"
         raise BadInputError(
             f"JAX sees {words.format(*found)}; the run spec says {words.format(*expected)}; "
             f"take the accelerator that matches the machine, or free its devices"

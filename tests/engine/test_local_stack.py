@@ -111,10 +111,25 @@ def test_destroy_after_a_killed_up_leaves_nothing(clone: Clone) -> None:
     assert not (clone.work("local.orphan") / "hosts").exists()
 
 
-def test_another_model_is_a_new_run_and_an_explicit_name_is_refused(clone: Clone) -> None:
+def test_ctrl_c_of_watch_stops_nothing_and_another_model_is_a_new_run(clone: Clone) -> None:
     clone.stack("local.names", steps=4000)
     assert clone.pulumi("up", "local.names").returncode == 0
     first = clone.status("local.names")["run_directory"]
+
+    watching = subprocess.Popen(
+        clone.command("slipway", "watch", "local.names"),
+        cwd=clone.directory,
+        env=clone.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert watching.stdout is not None
+    assert watching.stdout.readline().startswith("local.names host 0")
+    watching.send_signal(signal.SIGINT)
+    told, _ = watching.communicate(timeout=30)
+    assert "training goes on; see it again with `slipway watch local.names`" in told
+    assert watching.returncode == 130
+
     clone.stack("local.names", steps=4000, training={"base_mlp_dim": 128})
     preview = clone.pulumi("preview", "local.names")
     assert "new run local.names-" in said(preview)

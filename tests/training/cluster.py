@@ -82,7 +82,7 @@ class Cluster:
 
     directory: Path
     cache: Path
-    heartbeat_s: int = 10
+    heartbeat_s: int = 20
     launched: list[LaunchedHost] = field(default_factory=list[LaunchedHost])
 
     def start(self, spec: RunSpec, port: int | None = None, environ: Mapping[str, str] | None = None) -> list[LaunchedHost]:

@@ -239,7 +239,7 @@ def test_wrong_device_count_is_refused(cluster: Cluster) -> None:
     assert host.process.returncode == ExitCode.BAD_INPUT, host.log
     assert host.status.reason is not None
     assert host.status.reason.startswith(
-        "JAX sees 1 hosts with 3 devices on this one, 3 in all; the run spec says 1 hosts with 2 devices on this one, 2 in all"
+        "JAX sees 1 host(s), 3 devices on this one, 3 in all; the run spec says 1 host(s), 2 devices on this one, 2 in all"
     )
 
 
@@ -284,7 +284,7 @@ def test_run_that_comes_out_of_data_fails_with_that_reason(cluster: Cluster, dat
     (copy / "manifest.json").unlink()
     (copy / "manifest.json").write_text(json.dumps(manifest))
     spec = spec_of(cluster.directory / "out", dataclasses.replace(data, directory=str(copy)), hosts=1, steps=100_000)
-    spec = dataclasses.replace(spec, maxtext={**spec.maxtext, "eval_interval": -1, "max_target_length": 128})
+    spec = dataclasses.replace(spec, maxtext={**spec.maxtext, "eval_interval": -1, "per_device_batch_size": 32})
     [host] = cluster.run(spec)
     assert host.process.returncode == ExitCode.FAILED
     assert str(host.status.reason).startswith("out of training data after "), host.log[-3000:]

@@ -10,6 +10,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any, cast
 
 _VERSION = 1
 _RACY_S = 2.0  # a file younger than this may change again within its own timestamp, so its hash is not remembered
@@ -48,8 +49,8 @@ class HashCache:
 
 def _read(path: Path) -> dict[str, tuple[int, int, str]]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        files = document["files"] if document["version"] == _VERSION else {}
+        document = cast(dict[str, Any], json.loads(path.read_text(encoding="utf-8")))
+        files = cast(dict[str, Any], document["files"] if document["version"] == _VERSION else {})
         return {str(key): (int(size), int(time_ns), str(digest)) for key, (size, time_ns, digest) in files.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}

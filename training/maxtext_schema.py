@@ -1,0 +1,75 @@
+"""`python -m training.maxtext_schema > training/maxtext_schema.json`: MaxText's typed fields as a table.
+
+Runs in the hosts' environment, so the table is of the locked MaxText; infra/ checks a stack's `training:` against it
+without importing MaxText. Owns the table's form. Refuses to own what Slipway sets itself (infra/maxtext_fields.py).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from maxtext.configs import types
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+
+# MaxText takes these as free text and finds out about a wrong one only while it builds the model on paid devices.
+# Read in 0.2.5: layers/attention_op.py (attention_kernel).
+_ATTENTION = (
+    "autoselected", "dot_product", "flash", "cudnn_flash_te", "cudnn_flash_jax", "paged", "vllm_rpa", "tokamax",
+)  # fmt: skip
+
+
+def schema() -> dict[str, Any]:
+    """Fields with their JSON types and, where MaxText lists them, the allowed values; models by name."""
+    fields = {name: _field(info) for name, info in sorted(types.MaxTextConfig.model_fields.items())}
+    return {
+        "maxtext": importlib.metadata.version("maxtext"),
+        "jax": importlib.metadata.version("jax"),
+        "fields": fields,
+        "models": sorted(get_args(types.ModelName)),
+        "remat_policies": sorted(policy.value for policy in types.RematPolicy),
+    }
+
+
+def _field(info: FieldInfo) -> dict[str, Any]:
+    document = TypeAdapter(info.annotation).json_schema()
+    variants = list(_variants(document, document.get("$defs", {})))
+    found = {kind for variant in variants for kind in _kinds(variant)}
+    entry: dict[str, Any] = {"types": sorted(found)}
+    values = [value for variant in variants for value in _values(variant)]
+    if values and all(_values(variant) or variant.get("type") == "null" for variant in variants):
+        entry["enum"] = sorted(set(values), key=str)
+    return entry
+
+
+def _variants(document: dict[str, Any], definitions: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The alternatives of a JSON schema, references followed."""
+    if reference := document.get("$ref"):
+        yield from _variants(definitions[reference.rpartition("/")[2]], definitions)
+    elif alternatives := document.get("anyOf"):
+        for alternative in alternatives:
+            yield from _variants(alternative, definitions)
+    else:
+        yield document
+
+
+def _values(variant: dict[str, Any]) -> list[Any]:
+    return [variant["const"]] if "const" in variant else variant.get("enum", [])
+
+
+_KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+
+
+def _kinds(variant: dict[str, Any]) -> list[str]:
+    if "type" in variant:
+        return [variant["type"]]
+    return [_KINDS[type(value)] for value in _values(variant)] or ["any"]
+
+
+if __name__ == "__main__":
+    json.dump(schema(), sys.stdout, indent=1, sort_keys=True)
+    sys.stdout.write("\n")
