@@ -1,4 +1,8 @@
-"""`pulumi preview --stack local` against a Pulumi program that declares nothing, in turn."""
+"""`pulumi preview --stack local` against a Pulumi program that declares nothing, in turn.
+
+Twice: of a stack that is not there yet, and of one that is deployed, where the engine starts the provider a second time
+to read what is there.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import time
 from pathlib import Path
 
 from bench.record import Figure, figure
+from tests.engine.clone import Clone
 
 ROOT = Path(__file__).resolve().parent.parent
 REPETITIONS = 9
@@ -16,21 +21,32 @@ REPETITIONS = 9
 
 def figures() -> list[Figure]:
     with tempfile.TemporaryDirectory() as name:
-        empty = Path(name)
+        empty = Path(name) / "empty"
+        empty.mkdir()
         (empty / "Pulumi.yaml").write_text("name: empty\nruntime: python\n")
         (empty / "__main__.py").write_text("import pulumi\n")
-        backend = {"PULUMI_BACKEND_URL": f"file://{empty}", "PULUMI_CONFIG_PASSPHRASE": ""}
-        _run(empty, backend, "stack", "init", "empty")
-        ours, nothing = [], []
-        _preview(ROOT, {}, "local")
+        path = os.pathsep.join([str(ROOT / ".venv" / "bin"), os.environ["PATH"]])
+        backend = {"PULUMI_BACKEND_URL": f"file://{empty}", "PULUMI_CONFIG_PASSPHRASE": "", "PATH": path}
+        _run(empty, os.environ | backend, "stack", "init", "empty")
+        clone = Clone.make(Path(name) / "clone")
+        clone.stack("local.deployed", steps=1)
+        _run(clone.directory, clone.environment, "up", "--yes", "--skip-preview", "--stack", "local.deployed")
+        clone.run("slipway", "watch", "local.deployed")
+        nothing, ours, deployed = [], [], []
+        _preview(clone.directory, clone.environment, "local")
         for _ in range(REPETITIONS):
-            nothing.append(_preview(empty, backend, "empty"))
-            ours.append(_preview(ROOT, {}, "local"))
-    ratios = [a / b for a, b in zip(ours, nothing, strict=True)]
+            nothing.append(_preview(empty, os.environ | backend, "empty"))
+            ours.append(_preview(clone.directory, clone.environment, "local"))
+            deployed.append(_preview(clone.directory, clone.environment, "local.deployed"))
     return [
-        figure("preview_local_vs_empty_program", ratios, "ratio", "<= 1.35"),
+        figure("preview_local_vs_empty_program", _ratios(ours, nothing), "ratio", "<= 1.35"),
+        figure("preview_deployed_vs_empty_program", _ratios(deployed, nothing), "ratio", ""),
         figure("preview_local_seconds", ours, "s", ""),
     ]
+
+
+def _ratios(ours: list[float], nothing: list[float]) -> list[float]:
+    return [a / b for a, b in zip(ours, nothing, strict=True)]
 
 
 def _preview(directory: Path, environment: dict[str, str], stack: str) -> float:
@@ -40,9 +56,6 @@ def _preview(directory: Path, environment: dict[str, str], stack: str) -> float:
 
 
 def _run(directory: Path, environment: dict[str, str], *arguments: str) -> None:
-    """The wrapper both times: what it costs is in both."""
+    """The wrapper each time: what it costs is in all of them."""
     command = [str(ROOT / ".venv" / "bin" / "pulumi"), *arguments, "--non-interactive"]
-    path = os.pathsep.join([str(ROOT / ".venv" / "bin"), os.environ["PATH"]])
-    subprocess.run(
-        command, cwd=directory, env=os.environ | environment | {"PATH": path}, check=True, capture_output=True
-    )
+    subprocess.run(command, cwd=directory, env=environment, check=True, capture_output=True)

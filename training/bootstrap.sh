@@ -14,6 +14,8 @@ set -euo pipefail
 
 started=$(date +%s)
 readonly started
+SLIPWAY_RUN_SPEC=${SLIPWAY_RUN_SPEC:+$(realpath -m "$SLIPWAY_RUN_SPEC")}
+SLIPWAY_CACHE_DIR=${SLIPWAY_CACHE_DIR:+$(realpath -m "$SLIPWAY_CACHE_DIR")}
 
 # status.json, as training/host_status.py reads it.
 say() { # phase, exit code or null, reason or nothing
@@ -33,24 +35,28 @@ fail() { # exit code, reason
   exit "$1"
 }
 
-installer=
+child= # what runs in the background, so that a signal is heard at once
 stop() {
-  [[ -z "$installer" ]] || kill "$installer" 2>/dev/null || true
+  [[ -z "$child" ]] || kill "$child" 2>/dev/null || true
   say interrupted 75 'told to stop while the environment was made'
   exit 75
 }
 
 # What must be given.
-: "${SLIPWAY_HOST_DIR:?is not set}" "${SLIPWAY_SOURCE:?is not set}" "${SLIPWAY_ENV_ROOT:?is not set}"
-: "${SLIPWAY_EXTRA:?is not set: cpu, tpu or gpu}"
-mkdir -p "$SLIPWAY_HOST_DIR"
+mkdir -p "${SLIPWAY_HOST_DIR:?is not set}"
+SLIPWAY_HOST_DIR=$(realpath "$SLIPWAY_HOST_DIR")
 say bootstrapping null
 trap stop TERM INT
+for name in SLIPWAY_SOURCE SLIPWAY_ENV_ROOT SLIPWAY_EXTRA; do
+  [[ -n "${!name:-}" ]] || fail 2 "$name is not set"
+done
+SLIPWAY_SOURCE=$(realpath -m "$SLIPWAY_SOURCE")
+SLIPWAY_ENV_ROOT=$(realpath -m "$SLIPWAY_ENV_ROOT")
 project="$SLIPWAY_SOURCE/training"
 lock="$project/uv.lock"
 [[ -f "$lock" ]] || fail 2 "there is no $lock; SLIPWAY_SOURCE must be the directory that holds training/"
 [[ "$SLIPWAY_EXTRA" =~ ^(cpu|tpu|gpu)$ ]] || fail 2 "SLIPWAY_EXTRA is '$SLIPWAY_EXTRA'; give cpu, tpu or gpu"
-[[ -n "${SLIPWAY_BOOTSTRAP_ONLY:-}" || -n "${SLIPWAY_RUN_SPEC:-}" ]] || fail 2 'SLIPWAY_RUN_SPEC is not set'
+[[ -n "${SLIPWAY_BOOTSTRAP_ONLY:-}" || -n "$SLIPWAY_RUN_SPEC" ]] || fail 2 'SLIPWAY_RUN_SPEC is not set'
 
 # Which environment: the first 16 hex digits of the SHA-256 of lock, extra and Python version.
 key=$({ cat "$lock" "$project/.python-version"; printf '%s' "$SLIPWAY_EXTRA"; } | sha256sum | cut -c1-16)
@@ -63,19 +69,19 @@ if [[ ! -f "$environment/.complete" ]]; then
   [[ -x "$uv" ]] || fail 2 "uv is not at '${SLIPWAY_UV:-}' nor on PATH; set SLIPWAY_UV"
   mkdir -p "$SLIPWAY_ENV_ROOT" || fail 1 "$SLIPWAY_ENV_ROOT cannot be made"
   exec {held}>"$SLIPWAY_ENV_ROOT/$key.lock"
-  flock "$held" & # in the background, so that a signal is heard while another host installs
-  wait $!
+  flock "$held" & # waits while another host installs
+  child=$!
+  wait "$child"
   if [[ ! -f "$environment/.complete" ]]; then
     rm -rf "$environment"
     errors="$SLIPWAY_HOST_DIR/bootstrap.errors"
     cd "$project" # where .python-version also leads pyenv's shims
     UV_PROJECT_ENVIRONMENT="$environment" "$uv" sync --frozen --no-dev --extra "$SLIPWAY_EXTRA" 2>"$errors" {held}>&- &
-    installer=$!
-    if ! wait "$installer"; then
+    child=$!
+    if ! wait "$child"; then
       cat "$errors" >&2
       fail 1 "uv could not make the environment: $(grep -m1 '^error' "$errors" || true) $(tail -n 1 "$errors")"
     fi
-    installer=
     touch "$environment/.complete"
   fi
   exec {held}>&-

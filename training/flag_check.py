@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from training.xla_flags import XLA_FLAGS, Flags, FlagError
+from training.xla_flags import XLA_FLAGS, FlagError, Flags
 
 # The debug options of a fresh ExecutableBuildOptions are parsed from XLA_FLAGS.
 _CHILD = "from jaxlib import _jax; _jax.CompileOptions().executable_build_options.debug_options"

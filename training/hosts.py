@@ -123,7 +123,9 @@ def _vertex(environ: Environment, metadata: Metadata) -> Host:
         pools = json.loads(_text(environ, "CLUSTER_SPEC"))["cluster"]
         count = sum(len(hosts) for hosts in pools.values())
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError):
-        raise HostError(f"CLUSTER_SPEC is {environ['CLUSTER_SPEC'][:80]!r}; expected JSON with cluster.<pool>: [hosts]") from None
+        raise HostError(
+            f"CLUSTER_SPEC is {environ['CLUSTER_SPEC'][:80]!r}; expected JSON with cluster.<pool>: [hosts]"
+        ) from None
     address, port = _text(environ, "MASTER_ADDR"), _integer(environ, "MASTER_PORT")
     return Host(_integer(environ, "RANK"), count, _address(address, port, "MASTER_ADDR"), "RANK")
 

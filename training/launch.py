@@ -105,7 +105,9 @@ def prepare(
     if host.index == 0:
         _check_port(host.coordinator)
     files = HostFiles(str(options.host_directory / "maxtext-metrics.jsonl"), str(options.cache / "jax"))
-    record = Path(spec.output_directory) / spec.run_name if not is_remote(spec.output_directory) else options.host_directory
+    record = (
+        Path(spec.output_directory) / spec.run_name if not is_remote(spec.output_directory) else options.host_directory
+    )
     plan = Plan(
         index=host.index,
         count=host.count,
@@ -157,7 +159,9 @@ def _check_data(spec: RunSpec) -> Tokens | None:
         )
     print(f"slipway: {numbers}", flush=True)
     if manifest.heldout.records < spec.hosts:
-        raise InputError(f"{manifest.heldout.records} held-out records do not reach {spec.hosts} hosts; hold out more text")
+        raise InputError(
+            f"{manifest.heldout.records} held-out records do not reach {spec.hosts} hosts; hold out more text"
+        )
     if not (Path(spec.data.directory) / TOKENIZER).is_file():
         raise InputError(f"{spec.data.directory} has no {TOKENIZER}; remove the directory and prepare the data again")
     if tokenizer.vocab_size != spec.maxtext.get("vocab_size"):
@@ -215,7 +219,10 @@ _NEXT = {
 
 def _say(status: HostStatus) -> int:
     code = ExitCode(status.exit_code if status.exit_code is not None else ExitCode.FAILED)
-    print(f"slipway: {status.phase} at step {status.step} of {status.steps}: {status.reason}; next: {_NEXT[code]}", flush=True)
+    print(
+        f"slipway: {status.phase} at step {status.step} of {status.steps}: {status.reason}; next: {_NEXT[code]}",
+        flush=True,
+    )
     return int(code)
 
 

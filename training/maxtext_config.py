@@ -79,7 +79,13 @@ def maxtext_arguments(spec: RunSpec, files: HostFiles, tokens: Tokens | None) ->
 
 def command_line(arguments: Mapping[str, MaxTextValue]) -> list[str]:
     """`key=value` as MaxText's OmegaConf reads it: the value is YAML, so JSON quoting keeps every string a string."""
-    return [f"{key}={json.dumps(value)}" for key, value in sorted(arguments.items())]
+    return [f"{key}={_yaml(value)}" for key, value in sorted(arguments.items())]
+
+
+def _yaml(value: MaxTextValue) -> str:
+    """JSON, but for characters beyond 16 bits, which YAML does not take as two halves."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in text)
 
 
 def _platform_defaults(platform: str) -> dict[str, MaxTextValue]:
@@ -118,7 +124,10 @@ def _evaluation(spec: RunSpec, tokens: Tokens | None) -> dict[str, MaxTextValue]
     interval = int(cast(int, spec.maxtext.get("eval_interval", -1)))
     if interval <= 0:
         return {"eval_start_step": 0, "generate_padding_batch_eval": False}
-    arguments: dict[str, MaxTextValue] = {"eval_start_step": (spec.steps - 1) % interval, "generate_padding_batch_eval": True}
+    arguments: dict[str, MaxTextValue] = {
+        "eval_start_step": (spec.steps - 1) % interval,
+        "generate_padding_batch_eval": True,
+    }
     if int(cast(int, spec.maxtext.get("eval_steps", -1))) <= 0 and tokens:
         arguments["eval_steps"] = _evaluation_steps(spec, tokens.heldout)
     return arguments

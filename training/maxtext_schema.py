@@ -6,32 +6,43 @@ without importing MaxText. Owns the table's form. Refuses to own what Slipway se
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import sys
 from collections.abc import Iterator
 from typing import Any, get_args
 
-from maxtext.configs import types
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
+with contextlib.redirect_stdout(sys.stderr):  # MaxText prints while it is imported, and stdout is the table
+    from maxtext.configs import types
+
 # MaxText takes these as free text and finds out about a wrong one only while it builds the model on paid devices.
-# Read in 0.2.5: layers/attention_op.py (attention_kernel).
-_ATTENTION = (
-    "autoselected", "dot_product", "flash", "cudnn_flash_te", "cudnn_flash_jax", "paged", "vllm_rpa", "tokamax",
-)  # fmt: skip
+# Read in 0.2.5: layers/attention_op.py (apply_attention), layers/nnx_decoders.py (get_remat_policy).
+_FREE_TEXT = {
+    "attention": [
+        "autoselected", "cudnn_flash_jax", "cudnn_flash_te", "dot_product", "flash", "paged", "vllm_batched_rpa", "vllm_rpa",
+    ],
+    "remat_policy": [
+        "custom", "full", "minimal", "minimal_flash", "minimal_offloaded", "minimal_with_context",
+        "minimal_with_context_and_quantization", "minimal_with_quantization", "none", "qkv_proj_offloaded",
+        "save_dot_except_mlp", "save_dot_except_mlpwi", "save_dot_with_context_except_mlp", "save_out_proj", "save_qkv_proj",
+    ],
+}  # fmt: skip
 
 
 def schema() -> dict[str, Any]:
     """Fields with their JSON types and, where MaxText lists them, the allowed values; models by name."""
     fields = {name: _field(info) for name, info in sorted(types.MaxTextConfig.model_fields.items())}
+    for name, values in _FREE_TEXT.items():
+        fields[name]["enum"] = values
     return {
         "maxtext": importlib.metadata.version("maxtext"),
         "jax": importlib.metadata.version("jax"),
         "fields": fields,
         "models": sorted(get_args(types.ModelName)),
-        "remat_policies": sorted(policy.value for policy in types.RematPolicy),
     }
 
 

@@ -147,7 +147,9 @@ class Observer(logging.Handler):
     The handler reads the metrics file just before MaxText empties it, so no line is lost.
     """
 
-    def __init__(self, host_directory: Path, source: Path, record: Path, status: HostStatus, tokens_per_step: int) -> None:
+    def __init__(
+        self, host_directory: Path, source: Path, record: Path, status: HostStatus, tokens_per_step: int
+    ) -> None:
         super().__init__(logging.INFO)
         self.progress = Progress(status, SpeedMeter(tokens_per_step))
         self._host_directory = host_directory

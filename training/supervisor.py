@@ -95,7 +95,10 @@ def translate(code: int, stderr: str, plan: Plan, stopping: bool) -> tuple[ExitC
         return ExitCode.FAILED, "killed (SIGKILL); if nobody did it, the machine ran out of memory: see `dmesg`"
     lines = [line for line in stderr.splitlines() if line.strip() and not line.lstrip().startswith(("@", "***"))]
     how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    return ExitCode.FAILED, f"ended by {how} without a word of its own; last line of its log: {lines[-1][:300] if lines else '(none)'}"
+    return (
+        ExitCode.FAILED,
+        f"ended by {how} without a word of its own; last line of its log: {lines[-1][:300] if lines else '(none)'}",
+    )
 
 
 _COORDINATOR, _NEVER_MET = "coordinator", "never met"

@@ -61,7 +61,10 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     observer = Observer(directory, Path(plan.metrics_source), Path(plan.metrics_record), status, plan.tokens_per_step)
     ending = _run(plan, directory, observer, status)
     final = dataclasses.replace(
-        observer.refresh(time.time()), phase=_PHASES.get(ending.code, Phase.FAILED), exit_code=int(ending.code), eta_s=None
+        observer.refresh(time.time()),
+        phase=_PHASES.get(ending.code, Phase.FAILED),
+        exit_code=int(ending.code),
+        eta_s=None,
     )
     final = dataclasses.replace(final, reason=ending.reason, step=max(final.step, _completed(plan)))
     write_status(directory, final)
@@ -120,7 +123,7 @@ def _join(plan: Plan) -> None:
 def _train(plan: Plan, observer: Observer) -> None:
     absl.logging.set_verbosity(absl.logging.INFO)
     logging.getLogger("absl").addHandler(observer)
-    from maxtext.trainers.pre_train import train  # noqa: PLC0415  9 s of imports, after the hosts have met
+    from maxtext.trainers.pre_train import train
 
     base = Path(sys.modules["maxtext"].__path__[0]) / "configs" / "base.yml"
     try:
@@ -131,7 +134,7 @@ def _train(plan: Plan, observer: Observer) -> None:
 
 
 def how_it_ended(steps: int, completed: int, stop_reason: str | None) -> Ending:
-    """A training that returned: `completed` steps are in the newest checkpoint; `stop_reason` is MaxText's, if it said one."""
+    """A training that returned, with `completed` steps in the newest checkpoint and what MaxText said of a stop."""
     if completed == steps:
         return Ending(ExitCode.FINISHED, f"all {steps} steps are done and saved")
     if stop_reason and "SIGTERM" in stop_reason:
@@ -150,7 +153,10 @@ def why(error: BaseException, stop_reason: str | None) -> str:
         chain.append(cause)
         cause = cause.__cause__ or cause.__context__
     text = " ".join(str(link) for link in chain)
-    if any(isinstance(link, OSError) and link.errno == errno.ENOSPC for link in chain) or "No space left on device" in text:
+    if (
+        any(isinstance(link, OSError) and link.errno == errno.ENOSPC for link in chain)
+        or "No space left on device" in text
+    ):
         return f"no space left on the disk: {_sentence(error)}; the previous checkpoint stands"
     if "RESOURCE_EXHAUSTED" in text:
         return f"out of device memory: {_sentence(error)}"

@@ -24,7 +24,10 @@ def _enter_unexecuted() -> None:
 
 if "pulumi" not in sys.modules:
     _enter_unexecuted()
+    # grpc imports its asyncio half at the end of its own import: a third of what it costs, and the server has threads.
+    sys.modules["grpc.aio"] = types.ModuleType("grpc.aio")
 
+import grpc  # noqa: E402 - after its asyncio half is entered
 from pulumi.runtime.proto import (  # noqa: E402 - after the packages above are entered
     engine_pb2,
     engine_pb2_grpc,
@@ -34,4 +37,4 @@ from pulumi.runtime.proto import (  # noqa: E402 - after the packages above are 
     status_pb2,
 )
 
-__all__ = ["engine_pb2", "engine_pb2_grpc", "plugin_pb2", "provider_pb2", "provider_pb2_grpc", "status_pb2"]
+__all__ = ["engine_pb2", "engine_pb2_grpc", "grpc", "plugin_pb2", "provider_pb2", "provider_pb2_grpc", "status_pb2"]

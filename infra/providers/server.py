@@ -19,10 +19,17 @@ from concurrent import futures
 from pathlib import Path
 from typing import Any, cast
 
-import grpc
 from google.protobuf import any_pb2, empty_pb2, json_format, struct_pb2
 
-from infra.providers.proto import engine_pb2, engine_pb2_grpc, plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
+from infra.providers.proto import (
+    engine_pb2,
+    engine_pb2_grpc,
+    grpc,
+    plugin_pb2,
+    provider_pb2,
+    provider_pb2_grpc,
+    status_pb2,
+)
 from infra.providers.resource import UNKNOWN, Context, OnChange, Resource, ResourceError, Unknown
 
 VERSION = "0.1.0"

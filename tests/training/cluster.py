@@ -85,7 +85,9 @@ class Cluster:
     heartbeat_s: int = 20
     launched: list[LaunchedHost] = field(default_factory=list[LaunchedHost])
 
-    def start(self, spec: RunSpec, port: int | None = None, environ: Mapping[str, str] | None = None) -> list[LaunchedHost]:
+    def start(
+        self, spec: RunSpec, port: int | None = None, environ: Mapping[str, str] | None = None
+    ) -> list[LaunchedHost]:
         coordinator = f"127.0.0.1:{port or free_port()}"
         hosts = [self._start_host(spec, index, coordinator, environ or {}) for index in range(spec.hosts)]
         self.launched += hosts
@@ -132,16 +134,19 @@ def launch_command(directory: Path, cache: Path, heartbeat_s: int) -> list[str]:
 def plain_environment() -> dict[str, str]:
     """This environment without what would change a training."""
     dropped = ("PYTHONDONTWRITEBYTECODE", "XLA_FLAGS", "JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES")
-    return {name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("SLIPWAY_")}
+    kept = (name for name in os.environ if name not in dropped and not name.startswith("SLIPWAY_"))
+    return {name: os.environ[name] for name in kept}
 
 
 def losses(output: Path, run_name: str, host: int = 0) -> dict[int, float]:
     """Training loss by step (from 0) of a run's record; a step done twice counts with its last value."""
-    return {int(line["step"]): line["learning/loss"] for line in record(output, run_name, host) if "learning/loss" in line}
+    lines = record(output, run_name, host)
+    return {int(line["step"]): line["learning/loss"] for line in lines if "learning/loss" in line}
 
 
 def heldout_losses(output: Path, run_name: str, host: int = 0) -> dict[int, float]:
-    return {int(line["step"]): line["eval/avg_loss"] for line in record(output, run_name, host) if "eval/avg_loss" in line}
+    lines = record(output, run_name, host)
+    return {int(line["step"]): line["eval/avg_loss"] for line in lines if "eval/avg_loss" in line}
 
 
 def record(output: Path, run_name: str, host: int) -> list[dict[str, Any]]:

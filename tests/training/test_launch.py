@@ -62,7 +62,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataSpec:
     for document in range(60):
         (root / f"{document}.txt").write_text(" ".join(words[document * 200 : (document + 1) * 200]))
     directory = root / "prepared [1]"
-    options = ["--vocab-size", str(VOCABULARY), "--record-bytes", "512", "--heldout-fraction", "0.1", "--processes", "1"]
+    options = [
+        "--vocab-size",
+        str(VOCABULARY),
+        "--record-bytes",
+        "512",
+        "--heldout-fraction",
+        "0.1",
+        "--processes",
+        "1",
+    ]
     command = [sys.executable, "-m", "training.data.prepare", f"{root}/*.txt", "--out", str(directory), *options]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     return DataSpec(str(directory), read_manifest(directory).content, 2)
@@ -114,7 +123,9 @@ def test_finished_run_exits_0_and_says_so(straight: Straight) -> None:
         status = host.status
         assert (status.phase, status.step, status.exit_code) == (Phase.FINISHED, STEPS, 0)
         assert status.reason == f"all {STEPS} steps are done and saved"
-        assert last_line(host) == f"slipway: finished at step 100 of 100: {status.reason}; next: raise `steps` to train on"
+        assert (
+            last_line(host) == f"slipway: finished at step 100 of 100: {status.reason}; next: raise `steps` to train on"
+        )
         assert status.first_step_at is not None and status.started < status.first_step_at < status.updated
         assert status.tokens_per_s is not None and status.tokens_per_s > 0
         assert (status.eta_s, status.resumed_from) == (None, None)
@@ -197,7 +208,9 @@ def test_killed_host_is_named_by_the_other(cluster: Cluster, killed: int, surviv
     assert time.monotonic() - began < cluster.heartbeat_s + 20
     status = hosts[survivor].status
     assert status.phase is Phase.FAILED
-    assert status.reason is not None and status.reason.startswith(f"host {killed} was lost ("), hosts[survivor].log[-3000:]
+    assert status.reason is not None and status.reason.startswith(f"host {killed} was lost ("), hosts[survivor].log[
+        -3000:
+    ]
     assert status.reason.endswith(f"see host {killed} for why")
 
 
@@ -291,7 +304,9 @@ def test_run_that_comes_out_of_data_fails_with_that_reason(cluster: Cluster, dat
 
 
 def test_loss_that_is_not_a_number_fails_with_that_reason(cluster: Cluster) -> None:
-    [host] = cluster.run(spec_of(cluster.directory / "out", None, hosts=1, learning_rate=1e30, warmup_steps_fraction=0.0))
+    [host] = cluster.run(
+        spec_of(cluster.directory / "out", None, hosts=1, learning_rate=1e30, warmup_steps_fraction=0.0)
+    )
     assert host.process.returncode == ExitCode.FAILED
     assert str(host.status.reason).startswith(("NaN loss", "Inf loss")), host.log[-3000:]
 
@@ -318,7 +333,9 @@ def test_full_disk_is_named_and_the_checkpoint_before_it_loads(tmp_path: Path, c
     }
     command = ["unshare", "-Urm", "bash", "-c", script, "bash", *launch_command(host, cache, 10)]
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=200)
-    assert [line for line in done.stdout.splitlines() if line.startswith("rc ")] == ["rc 1", "rc 0"], done.stderr[-4000:]
+    assert [line for line in done.stdout.splitlines() if line.startswith("rc ")] == ["rc 1", "rc 0"], done.stderr[
+        -4000:
+    ]
     full = json.loads(first.read_text())
     assert full["phase"] == Phase.FAILED
     assert full["reason"].startswith("no space left on the disk: ")

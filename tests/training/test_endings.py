@@ -1,0 +1,94 @@
+"""One sentence for each way a training can end: what the training sees, and what only its supervisor sees."""
+
+from __future__ import annotations
+
+import errno
+import signal
+
+import pytest
+
+from training.exit_codes import ExitCode
+from training.plan import Plan
+from training.supervisor import translate
+from training.trainer import how_it_ended, why
+
+PLAN = Plan(1, 4, "10.0.0.1:8482", 2, 8, 100, 64, "/c", "/s", "/m", 30, 600, 0.0, {})
+
+# stderr of jaxlib 0.12.0, shortened
+LOST_ONE = """E1121 coordination_service.cc:1518] Use error polling to propagate the following error to all tasks: \
+UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):
+2
+The tasks have crashed. Check the task logs for an earlier error
+"""
+LOST_TWO = LOST_ONE.replace("2\n", "2\n3\n")
+STOOD_STILL = LOST_ONE.replace("2\n", "0\n1\n2\n3\n")
+LOST_COORDINATOR = """F1121 client.h:86] Terminating process because the JAX distributed service detected errors. \
+absl::Status: UNAVAILABLE: Failed to send RPC to coordination service. Either the leader task was preempted/died
+"""
+NEVER_MET = "F1121 client.h:86] DEADLINE_EXCEEDED\n\nRPC: /xla.coordination.CoordinationService/RegisterTask\n"
+ABORT = -signal.SIGABRT
+
+
+@pytest.mark.parametrize(
+    ("code", "stderr", "expected"),
+    [
+        (ABORT, LOST_ONE, "host 2 was lost (no sign of life for 30 s); see host 2 for why"),
+        (ABORT, LOST_TWO, "host 2, 3 was lost (no sign of life for 30 s); see host 2, 3 for why"),
+        (ABORT, STOOD_STILL, "no host gave a sign of life for 30 s, this one included: the machine stood still"),
+        (ABORT, LOST_COORDINATOR, "host 0 was lost (the coordinator 10.0.0.1:8482 is gone); see host 0 for why"),
+        (ABORT, NEVER_MET, "the 4 hosts did not meet at 10.0.0.1:8482 within 600 s; see the other hosts"),
+        (-signal.SIGKILL, "", "killed (SIGKILL); if nobody did it, the machine ran out of memory: see `dmesg`"),
+        (-signal.SIGSEGV, "a\nb\n", "ended by signal SIGSEGV without a word of its own; last line of its log: b"),
+        (3, "", "ended by exit code 3 without a word of its own; last line of its log: (none)"),
+    ],
+)
+def test_end_that_the_training_could_not_explain(code: int, stderr: str, expected: str) -> None:
+    assert translate(code, stderr, PLAN, stopping=False) == (ExitCode.FAILED, expected)
+
+
+@pytest.mark.parametrize(("code", "stderr"), [(-signal.SIGKILL, ""), (ABORT, LOST_COORDINATOR)])
+def test_end_while_stopping_is_an_interruption(code: int, stderr: str) -> None:
+    assert translate(code, stderr, PLAN, stopping=True)[0] is ExitCode.INTERRUPTED
+
+
+def test_sigterm_of_the_training_alone_is_an_interruption() -> None:
+    assert translate(-signal.SIGTERM, "", PLAN, stopping=False)[0] is ExitCode.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("completed", "stop_reason", "expected"),
+    [
+        (100, None, (ExitCode.FINISHED, "all 100 steps are done and saved")),
+        (100, "Job received termination signal (SIGTERM).", (ExitCode.FINISHED, "all 100 steps are done and saved")),
+        (
+            40,
+            "Job received termination signal (SIGTERM).",
+            (ExitCode.INTERRUPTED, "told to stop; 40 of 100 steps are saved"),
+        ),
+        (
+            40,
+            "You may have run out of training data. Error: StopIteration",
+            (ExitCode.FAILED, "out of training data after 40 of 100 steps (in the newest checkpoint)"),
+        ),
+        (
+            40,
+            None,
+            (ExitCode.FAILED, "MaxText stopped without a reason after 40 of 100 steps (in the newest checkpoint)"),
+        ),
+    ],
+)
+def test_training_that_returned(completed: int, stop_reason: str | None, expected: tuple[ExitCode, str]) -> None:
+    ending = how_it_ended(100, completed, stop_reason)
+    assert (ending.code, ending.reason) == expected
+
+
+def test_full_disk_is_found_below_other_errors() -> None:
+    error = RuntimeError("Checkpointing failed.")
+    error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+    assert why(error, None) == (
+        "no space left on the disk: RuntimeError: Checkpointing failed.; the previous checkpoint stands"
+    )
+
+
+def test_cause_is_one_line() -> None:
+    assert why(ValueError("first\n\n second\nthird\nfourth"), None) == "ValueError: first second third"

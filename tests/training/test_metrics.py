@@ -1,0 +1,126 @@
+"""The metrics file that is emptied under its reader, speed from wall time, and the status that follows."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training.host_status import HostStatus, Phase
+from training.metrics import MetricsTail, Observer, Progress, SpeedMeter, lasting
+
+STATUS = HostStatus(Phase.COMPILING, started=0.0, updated=0.0, steps=100)
+
+
+def append(path: Path, **fields: float) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(fields) + "\n")
+
+
+def test_tail_reads_each_line_once(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    tail = MetricsTail(path)
+    assert tail.read() == []
+    append(path, step=0)
+    append(path, step=1)
+    assert tail.read() == [{"step": 0}, {"step": 1}]
+    assert tail.read() == []
+
+
+def test_tail_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_text('{"step": 0}\n{"st')
+    tail = MetricsTail(path)
+    assert tail.read() == [{"step": 0}]
+    with path.open("a") as file:
+        file.write('ep": 1}\n')
+    assert tail.read() == [{"step": 1}]
+
+
+def test_tail_starts_over_in_an_emptied_file_even_when_it_is_longer_by_then(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    append(path, step=0)
+    tail = MetricsTail(path)
+    tail.read()
+    path.write_text("")
+    for step in range(5, 9):
+        append(path, step=step)
+    assert [line["step"] for line in tail.read()] == [5, 6, 7, 8]
+
+
+@given(st.lists(st.sampled_from(["append", "empty", "read"]), max_size=40))
+def test_tail_loses_nothing_if_it_reads_before_the_file_is_emptied(
+    tmp_path_factory: object, actions: list[str]
+) -> None:
+    path = tmp_path_factory.mktemp("tail") / "m.jsonl"  # pyright: ignore[reportAttributeAccessIssue]
+    tail, written, found = MetricsTail(path), 0, []
+    for action in [*actions, "read"]:
+        if action == "append":
+            append(path, step=written)
+            written += 1
+        else:
+            found += tail.read()
+            if action == "empty":
+                path.write_text("")
+    assert [line["step"] for line in found] == list(range(written))
+
+
+def test_speed_is_wall_time_over_windows_of_ten_steps() -> None:
+    meter = SpeedMeter(tokens_per_step=1000)
+    for step in range(1, 11):
+        meter.step(step, at=100.0 + step * 0.5)
+    assert meter.tokens_per_s is None  # ten steps, nine intervals
+    meter.step(11, at=105.5)
+    assert meter.tokens_per_s == 2000.0
+    assert meter.seconds_for(50) == 25.0
+
+
+def test_evaluation_is_not_training_time() -> None:
+    meter = SpeedMeter(1000)
+    meter.step(1, at=0.0)
+    meter.pause(30.0)
+    meter.step(11, at=35.0)
+    assert meter.tokens_per_s == 2000.0
+
+
+def test_log_and_metrics_become_the_status() -> None:
+    progress = Progress(STATUS, SpeedMeter(10))
+    for step in range(21):
+        progress.log_record(f"completed step: {step}, seconds: 0.1, loss: 5.123", at=10.0 + step)
+    progress.metrics_lines(
+        [{"step": 20.0, "learning/loss": 5.1234}, {"step": 20.0, "eval/total_loss": 9.0, "eval/avg_loss": 5.5}]
+    )
+    status = progress.status
+    assert (status.phase, status.step, status.first_step_at) == (Phase.TRAINING, 21, 10.0)
+    assert (status.loss, status.heldout_loss, status.tokens_per_s, status.eta_s) == (5.1234, 5.5, 10.0, 79.0)
+
+
+def test_reasons_to_stop_are_heard() -> None:
+    progress = Progress(STATUS, SpeedMeter(10))
+    progress.log_record("Training stopped: Job received termination signal (SIGTERM).", at=1.0)
+    assert progress.stop_reason == "Job received termination signal (SIGTERM)."
+    progress.log_record("Aborting training due to NaN loss.", at=2.0)
+    assert progress.stop_reason == "NaN loss."
+
+
+def test_record_keeps_steps_and_evaluations_but_not_their_batches() -> None:
+    step, batch = {"step": 3, "learning/loss": 5.0}, {"step": 0, "eval/avg_loss": 5.0, "eval/step_time_seconds": 1}
+    whole = {"step": 3, "eval/avg_loss": 5.0, "eval/total_loss": 50.0}
+    assert lasting([step, batch, whole]) == [step, whole]
+
+
+def test_line_written_just_before_maxtext_empties_its_file_is_kept(tmp_path: Path) -> None:
+    """MaxText's order: log "Completed eval step: 0", empty the file, write that batch's line."""
+    source, record = tmp_path / "source.jsonl", tmp_path / "run" / "metrics" / "host-0.jsonl"
+    observer = Observer(tmp_path, source, record, STATUS, tokens_per_step=10)
+    observer.start()
+    for step in range(50):
+        append(source, **{"step": float(step), "learning/loss": 5.0})
+        observer.handle(logging.makeLogRecord({"msg": "Completed eval step: 0, seconds: 0.1"}))
+        source.write_text("")
+    observer.stop()
+    observer.refresh(1.0)
+    assert [json.loads(line)["step"] for line in record.read_text().splitlines()] == list(range(50))
