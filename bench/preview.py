@@ -29,6 +29,8 @@ def figures() -> list[Figure]:
         backend = {"PULUMI_BACKEND_URL": f"file://{empty}", "PULUMI_CONFIG_PASSPHRASE": "", "PATH": path}
         _run(empty, os.environ | backend, "stack", "init", "empty")
         clone = Clone.make(Path(name) / "clone")
+        # As any interpreter does by itself, unless PYTHONDONTWRITEBYTECODE forbids it.
+        clone.run("python", "-m", "compileall", "-q", "infra", "training")
         clone.stack("local.deployed", steps=1)
         _run(clone.directory, clone.environment, "up", "--yes", "--skip-preview", "--stack", "local.deployed")
         clone.run("slipway", "watch", "local.deployed")

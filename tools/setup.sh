@@ -108,6 +108,7 @@ env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT="$root/.venv" "$uv" sync --quiet --fro
   die "uv sync failed: $(grep -m 1 -E '^ *(error|cause|×)' .slipway/setup.log || head -n 1 .slipway/setup.log); does this machine reach a Python package registry (UV_DEFAULT_INDEX names one)? All of it: .slipway/setup.log"
 rm -f .slipway/setup.log
 if ! [[ $uv -ef .venv/bin/uv ]]; then ln -sfn "$uv" .venv/bin/uv; fi
+.venv/bin/python -m compileall -q infra training # what the first command would do anyway, once
 
 # --- the Pulumi engine ---
 tools/engine.sh >/dev/null 8>&-
