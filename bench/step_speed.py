@@ -1,7 +1,8 @@
 """Steps under training.launch against stock MaxText: two processes each, the same fields, mesh and flags.
 
-Both are watched from here in the same way: the moment at which their log says that a step is done, so a step's time ends
-when its loss was read back. The first steps are left out. Pairs alternate their order, so a drift of the machine cancels.
+Both are watched from here in the same way: the moment at which their log says that a step is done, so a step's time
+ends when its loss was read back. The first steps are left out. Pairs alternate their order, so a drift of the machine
+cancels.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def figures(steps: int = STEPS, pairs: int = PAIRS) -> list[Figure]:
     own_step_s, stock_step_s = ([timing.steps_s / (steps - _FIRST_STEPS) for timing in side] for side in (ours, stock))
     return [
         figure(
-            "step speed against stock MaxText",
+            "step_speed_vs_stock",
             [other.steps_s / own.steps_s for own, other in zip(ours, stock, strict=True)],
             "x",
             ">= 0.98",
@@ -78,7 +79,7 @@ def figures(steps: int = STEPS, pairs: int = PAIRS) -> list[Figure]:
             stock_step_s=stock_step_s,
         ),
         figure(
-            "whole run speed against stock MaxText",
+            "wall_speed_vs_stock",
             [other.wall_s / own.wall_s for own, other in zip(ours, stock, strict=True)],
             "x",
             "",

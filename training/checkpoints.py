@@ -1,7 +1,7 @@
 """Which checkpoints a run has, by looking at its directory. A leaf: standard library only.
 
-Owns the one fact that Orbax publishes a step under its bare number: on a file system by renaming a finished directory, on
-an object store (no rename) by a last object in it. Refuses to own writing and restoring (MaxText, Orbax).
+Owns the one fact that Orbax publishes a step under its bare number: on a file system by renaming a finished directory,
+on an object store (no rename) by a last object in it. Refuses to own writing and restoring (MaxText, Orbax).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whether the installed jaxlib knows the flags, found before anything else starts.
 
-One unknown flag aborts a process that has long begun ("Unknown flag in XLA_FLAGS"), on every host at once. A child that
-only parses flags costs half a second and names them all; its verdict is kept in the cache directory. LIBTPU_INIT_ARGS is
-not checked: only libtpu on a TPU host parses it.
+One unknown flag aborts a process that has long begun ("Unknown flag in XLA_FLAGS"), on every host at once. A child
+that only parses flags costs half a second and names them all; its verdict is kept in the cache directory.
+LIBTPU_INIT_ARGS is not checked: only libtpu on a TPU host parses it.
 """
 
 from __future__ import annotations

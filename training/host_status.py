@@ -1,8 +1,8 @@
 """What a host says of itself: `status.json` in its directory. A leaf: standard library only; infra reads it.
 
-Owns the fields, the phases and that a reader never sees half a file. Refuses to own who is alive: a host that was killed
-leaves its last word, so a reader compares it with the process. Steps are counts of completed steps, times are seconds
-since the epoch, losses are nats per token.
+Owns the fields, the phases and that a reader never sees half a file. Refuses to own who is alive: a host that was
+killed leaves its last word, so a reader compares it with the process. Steps are counts of completed steps, times are
+seconds since the epoch, losses are nats per token.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who am I: this host's rank, the host count and the coordinator, from where each target says it.
 
-The only module that reads the environment. Owns one table of targets, its precedence and the rule that a half-set row is
-an error: MaxText trains N separate runs and exits 0 when it cannot read these variables. Refuses to own whether the
+The only module that reads the environment. Owns one table of targets, its precedence and the rule that a half-set row
+is an error: MaxText trains N separate runs and exits 0 when it cannot read these variables. Refuses to own whether the
 answer fits the run spec (training/launch.py).
 """
 
@@ -143,7 +143,7 @@ _LAST_RESORT = Target("tpu-vm", (), _gce_tpu)
 
 
 def _tpu(environ: Environment, hosts: list[str], worker: int, said_by: str) -> Host:
-    """Rank over all slices. MEGASCALE_* are set by queued resources (in tpu-env) and by JobSets (in the environment)."""
+    """Rank over all slices. MEGASCALE_*: of queued resources in tpu-env, of JobSets in the environment."""
     slices, slice_id, coordinator = 1, 0, hosts[0]
     if environ.get("MEGASCALE_NUM_SLICES"):
         slices, slice_id = _integer(environ, "MEGASCALE_NUM_SLICES"), _integer(environ, "MEGASCALE_SLICE_ID")

@@ -155,7 +155,8 @@ def _check_data(spec: RunSpec) -> Tokens | None:
     if needed > spec.data.max_epochs:
         enough = train * spec.data.max_epochs // spec.tokens_per_step
         raise InputError(
-            f"{numbers}, but max_epochs is {spec.data.max_epochs}; lower steps to {enough}, add text, or raise max_epochs"
+            f"{numbers}, but max_epochs is {spec.data.max_epochs}; "
+            f"lower steps to {enough}, add text, or raise max_epochs"
         )
     print(f"slipway: {numbers}", flush=True)
     if manifest.heldout.records < spec.hosts:

@@ -114,7 +114,7 @@ def _data(spec: RunSpec, tokens: Tokens) -> dict[str, MaxTextValue]:
         "tokenizer_path": f"{spec.data.directory.rstrip('/')}/{TOKENIZER}",
         "tokenizer_type": "sentencepiece",
         "use_truncation": False,  # true drops all but the start of each document
-        # One spare: launch has counted the epochs over all hosts, and the host with the smallest share needs a bit more.
+        # One spare: launch counted the epochs over all hosts, and the host with the smallest share needs a bit more.
         "num_epoch": spec.data.max_epochs + 1,
     }
 

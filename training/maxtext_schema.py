@@ -23,12 +23,14 @@ with contextlib.redirect_stdout(sys.stderr):  # MaxText prints while it is impor
 # Read in 0.2.5: layers/attention_op.py (apply_attention), layers/nnx_decoders.py (get_remat_policy).
 _FREE_TEXT = {
     "attention": [
-        "autoselected", "cudnn_flash_jax", "cudnn_flash_te", "dot_product", "flash", "paged", "vllm_batched_rpa", "vllm_rpa",
+        "autoselected", "cudnn_flash_jax", "cudnn_flash_te", "dot_product", "flash", "paged",
+        "vllm_batched_rpa", "vllm_rpa",
     ],
     "remat_policy": [
         "custom", "full", "minimal", "minimal_flash", "minimal_offloaded", "minimal_with_context",
         "minimal_with_context_and_quantization", "minimal_with_quantization", "none", "qkv_proj_offloaded",
-        "save_dot_except_mlp", "save_dot_except_mlpwi", "save_dot_with_context_except_mlp", "save_out_proj", "save_qkv_proj",
+        "save_dot_except_mlp", "save_dot_except_mlpwi", "save_dot_with_context_except_mlp", "save_out_proj",
+        "save_qkv_proj",
     ],
 }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Proof that every process takes part, before a training is started on trust.
 
-An all-reduce over all devices in which each device contributes its process's index plus one: a process that trains alone,
-or a device that is missing, changes the sum. Refuses to own counts and ranks (training/hosts.py).
+An all-reduce over all devices in which each device contributes its process's index plus one: a process that trains
+alone, or a device that is missing, changes the sum. Refuses to own counts and ranks (training/hosts.py).
 """
 
 from __future__ import annotations

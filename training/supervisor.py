@@ -2,7 +2,7 @@
 
 Owns signals, the training's stderr, and the reason for an end that the training could not give itself: JAX aborts the
 process when a host is lost, the kernel kills it when memory runs out. Refuses to own what the training knows
-(training/trainer.py writes the status of an end that it sees). Standard library only: it costs nothing beside a training.
+(training/trainer.py writes the status of an end that it sees). Standard library only: cheap beside a training.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Supervisor:
         return code, b"".join(tail).decode(errors="replace")
 
     def told_to_stop(self, number: int, frame: FrameType | None) -> None:
-        """Pass a SIGTERM on. JAX swallows it until the next step, so before the first step there is nothing to wait for."""
+        """Pass a SIGTERM on. JAX swallows it until the next step, so before the first one there is nothing to await."""
         self.stopping = True
         if self._child is None or self._child.poll() is not None:
             return
@@ -117,7 +117,8 @@ def _lost_host(stderr: str) -> str:
 
 def _about_lost_host(lost: str, plan: Plan) -> str:
     if lost == _NEVER_MET:
-        return f"the {plan.count} hosts did not meet at {plan.coordinator} within {plan.connect_timeout_s} s; see the other hosts"
+        met = f"the {plan.count} hosts did not meet at {plan.coordinator} within {plan.connect_timeout_s} s"
+        return f"{met}; see the other hosts"
     if lost == _COORDINATOR:
         return f"host 0 was lost (the coordinator {plan.coordinator} is gone); see host 0 for why"
     if str(plan.index) in lost.split(", "):

@@ -242,7 +242,8 @@ def test_port_in_use_is_one_sentence_before_jax_starts(cluster: Cluster) -> None
         [host] = cluster.start(spec_of(cluster.directory / "out", None, hosts=1), port=port)
         assert host.end() == ExitCode.BAD_INPUT
     assert host.status.reason == (
-        f"coordinator port {port} cannot be opened on this host: Address already in use; end what uses it, or set another"
+        f"coordinator port {port} cannot be opened on this host: Address already in use; "
+        "end what uses it, or set another"
     )
     assert len(host.log.splitlines()) == 1
 
@@ -252,7 +253,8 @@ def test_wrong_device_count_is_refused(cluster: Cluster) -> None:
     assert host.process.returncode == ExitCode.BAD_INPUT, host.log
     assert host.status.reason is not None
     assert host.status.reason.startswith(
-        "JAX sees 1 host(s), 3 devices on this one, 3 in all; the run spec says 1 host(s), 2 devices on this one, 2 in all"
+        "JAX sees 1 host(s), 3 devices on this one, 3 in all; "
+        "the run spec says 1 host(s), 2 devices on this one, 2 in all"
     )
 
 

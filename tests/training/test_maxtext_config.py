@@ -89,7 +89,7 @@ def test_schedule_of_the_stack_stays() -> None:
 
 
 def test_field_that_launch_sets_is_refused() -> None:
-    with pytest.raises(ConfigError, match="run spec sets maxtext.metrics_file, which training.launch sets"):
+    with pytest.raises(ConfigError, match=r"run spec sets maxtext.metrics_file, which training.launch sets"):
         maxtext_arguments(with_fields(SPEC, metrics_file="/x"), FILES, TOKENS)
 
 
