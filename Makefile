@@ -33,6 +33,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/pyright -p training --pythonpath "$(HOST_PYTHON)"
 	$(BIN)/shellcheck -x tools/*.sh training/*.sh infra/providers/pulumi-resource-slipway .ci/run
 
 # Two environments, two sessions: the operator's, and the hosts' (with MaxText).

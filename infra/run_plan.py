@@ -21,6 +21,7 @@ PLATFORM_DEFAULTS: dict[str, dict[str, MaxTextValue]] = {
         "attention": "dot_product",
         "dtype": "float32",  # bfloat16 is emulated on a CPU, and slower
         "weight_dtype": "float32",
+        "remat_policy": "none",  # memory is not what is short, and recomputing costs a third of a step
         "per_device_batch_size": 1.0,
         "max_target_length": 256,
     },

@@ -9,7 +9,7 @@ stamp=$environment/.lock-hash
 hash=$(sha256sum <"$root/training/uv.lock")
 
 if [[ ! -f $stamp || $(<"$stamp") != "$hash" ]]; then
-  UV_PROJECT_ENVIRONMENT=$environment "$root/.venv/bin/uv" sync --frozen --compile-bytecode --extra cpu \
+  UV_PROJECT_ENVIRONMENT=$environment "$root/.venv/bin/uv" sync --quiet --frozen --compile-bytecode --extra cpu \
     --group dev --project "$root/training" >&2
   printf '%s' "$hash" >"$stamp"
 fi

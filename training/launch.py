@@ -75,20 +75,26 @@ def main(arguments: list[str]) -> int:
         environ = environment()
         host = who_am_i(environ, metadata_reader(environ))
         plan, child_environ = prepare(spec, host, environ, options, status.started)
+        path = plan.save(options.host_directory)
+        Path(plan.metrics_source).unlink(missing_ok=True)
+        write_status(options.host_directory, dataclasses.replace(status, step=done, resumed_from=done or None))
     except _BAD_INPUT as error:
         return _say(_end(options.host_directory, status, Phase.FAILED, ExitCode.BAD_INPUT, str(error)))
+    except OSError as error:
+        reason = f"{os.strerror(error.errno or 0)}: {error.filename}"
+        return _say(_end(options.host_directory, status, Phase.FAILED, ExitCode.FAILED, reason))
     except StoppedError:
         reason = "told to stop before training began"
         return _say(_end(options.host_directory, status, Phase.INTERRUPTED, ExitCode.INTERRUPTED, reason))
-    write_status(options.host_directory, dataclasses.replace(status, step=done, resumed_from=done or None))
-    Path(plan.metrics_source).unlink(missing_ok=True)
-    return _say(supervisor.run(plan, plan.save(options.host_directory), child_environ))
+    return _say(supervisor.run(plan, path, child_environ))
 
 
 def prepare(
     spec: RunSpec, host: Host, environ: Mapping[str, str], options: Options, started: float
 ) -> tuple[Plan, dict[str, str]]:
     """Everything decided for this host: the plan of its training process and that process's environment."""
+    if spec.platform not in _JAX_PLATFORMS:
+        raise InputError(f"platform of the run spec is {spec.platform!r}; allowed: {', '.join(_JAX_PLATFORMS)}")
     if host.count != spec.hosts:
         raise InputError(
             f"this host counts {host.count} hosts ({host.said_by}), the run spec {spec.hosts} "

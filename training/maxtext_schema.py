@@ -49,7 +49,8 @@ def schema() -> dict[str, Any]:
 
 
 def _field(info: FieldInfo) -> dict[str, Any]:
-    document = TypeAdapter(info.annotation).json_schema()
+    annotation: Any = info.annotation
+    document = TypeAdapter[Any](annotation).json_schema()
     variants = list(_variants(document, document.get("$defs", {})))
     found = {kind for variant in variants for kind in _kinds(variant)}
     entry: dict[str, Any] = {"types": sorted(found)}

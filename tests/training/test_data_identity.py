@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -188,7 +189,7 @@ def test_inputs_that_cannot_be_resolved_are_named(tmp_path: Path, inputs: list[s
     "options",
     [{"record_bytes": 10}, {"heldout_fraction": 0.0}, {"heldout_fraction": 1.0}, {"seed": -1}, {"vocab_size": 260}],
 )
-def test_options_that_cannot_work_are_refused(options: dict[str, int]) -> None:
+def test_options_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(DataError, match=str(next(iter(options.values())))):
         PrepareOptions(**options)
 

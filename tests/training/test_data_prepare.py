@@ -17,6 +17,7 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import grain.python as grain
 import pytest
@@ -161,7 +162,8 @@ def test_manifest_describes_the_files(first: tuple[Path, Manifest]) -> None:
 def maxtext_tokens(directory: Path, split: str, bos: bool, eos: bool) -> list[list[int]]:
     """Token ids as MaxText's pre-training pipeline chunks them, from its own classes."""
     files = [str(path) for path in sorted(directory.glob(f"{split}-*.array_record"))]
-    dataset = grain.MapDataset.source(grain.ArrayRecordDataSource(files)).to_iter_dataset()
+    source: Any = grain.ArrayRecordDataSource(files)
+    dataset = grain.MapDataset.source(source).to_iter_dataset()
     config = SimpleNamespace(grain_file_type="arrayrecord")
     dataset = data_processing_utils.parse_and_keep_features(dataset, config, ["text"], True)
     tokenizer = SentencePieceTokenizer(str(directory / "tokenizer.model"), bos, eos)
@@ -226,7 +228,7 @@ def test_tokenizer_gives_text_back_with_newlines_and_indentation(first: tuple[Pa
 
 @given(st.binary(max_size=40_000))
 def test_records_are_the_bytes_that_maxtext_protos_write(text: bytes) -> None:
-    example = example_pb2.Example()
+    example = example_pb2.Example()  # pyright: ignore[reportAttributeAccessIssue]
     example.features.feature["text"].bytes_list.value.append(text)
     assert encode_example(text) == example.SerializeToString()
     assert decode_example(encode_example(text)) == text

@@ -27,7 +27,7 @@ def metadata_server(attributes: Mapping[str, str], broken: bool = False) -> Iter
             self.end_headers()
             self.wfile.write(attributes.get(key, "").encode())
 
-        def log_message(self, *args: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
