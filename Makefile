@@ -39,7 +39,7 @@ lint: setup
 # Two environments, two sessions: the operator's, and the hosts' (with MaxText).
 test: setup
 	$(BIN)/pytest tests/unit tests/engine $(ARGS)
-	"$(HOST_PYTHON)" -m pytest tests/training $(ARGS)
+	PATH="$$PWD/$(BIN):$$PATH" "$(HOST_PYTHON)" -m pytest tests/training $(ARGS)
 
 bench: setup
 	@SLIPWAY_HOST_PYTHON="$(HOST_PYTHON)" $(BIN)/python -m bench $(ONLY)

@@ -139,7 +139,11 @@ def parse(text: str) -> RunSpec:
     data = fields.get("data")
     if data is not None:
         fields["data"] = DataSpec(**_checked(cast(dict[str, Any], data), DataSpec, "data."))
-    return RunSpec(**_checked(fields, RunSpec, ""))
+    spec = RunSpec(**_checked(fields, RunSpec, ""))
+    for key in ("per_device_batch_size", "max_target_length"):  # tokens_per_step stands on them
+        if key not in spec.maxtext:
+            raise RunSpecError(f"run spec key 'maxtext.{key}' is missing")
+    return spec
 
 
 _SCALARS: dict[str, type] = {"str": str, "int": int}

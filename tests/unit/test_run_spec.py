@@ -41,6 +41,7 @@ def test_round_trip() -> None:
         (lambda text: text.replace("steps: 400", "stps: 400", 1), "key 'stps' is unknown"),
         (lambda text: text.replace("slices: 1", "slices: one"), "key 'slices' is 'one', expected int"),
         (lambda text: text.replace("  content: abc\n", ""), "key 'data.content' is missing"),
+        (lambda text: text.replace("  max_target_length: 256\n", ""), "key 'maxtext.max_target_length' is missing"),
         (lambda _: "3", "is not a mapping"),
     ],
 )
