@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from infra.local import processes
+from infra.local import bootstrap, processes
 from training.host_status import HostStatus, read_status
 
 RECORD = "host.json"
@@ -93,19 +93,14 @@ def start(directory: Path, record: HostRecord, run_spec: str) -> HostRecord:
     environment = {
         key: value for key, value in os.environ.items() if key in _INHERITED or key.startswith(_INHERITED_PREFIXES)
     }
-    environment |= {
-        "SLIPWAY_SOURCE": record.source,
-        "SLIPWAY_ENV_ROOT": record.env_root,
+    environment |= bootstrap.variables(record.source, record.env_root, record.uv) | {
         "SLIPWAY_CACHE_DIR": record.cache,
-        "SLIPWAY_EXTRA": "cpu",
-        "SLIPWAY_UV": record.uv,
         "SLIPWAY_RUN_SPEC": str(directory / RUN_SPEC),
         "SLIPWAY_HOST_INDEX": str(record.index),
         "SLIPWAY_HOST_COUNT": str(record.count),
         "SLIPWAY_COORDINATOR": record.coordinator,
     }
-    script = str(Path(record.source) / "training" / "bootstrap.sh")
-    process = processes.start_detached(["bash", script], environment, directory, directory / LOG)
+    process = processes.start_detached(bootstrap.command(record.source), environment, directory, directory / LOG)
     running = replace(record, pid=process.pid, started=process.create_time())
     _write_record(directory, running)
     return running

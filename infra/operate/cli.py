@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from infra import settings as stack_settings
+from infra.local import bootstrap
 from infra.operate.hosts import OPEN, Hosts
 from infra.operate.report import ABSENT, stack_report
 from infra.operate.watch import cells, watch
@@ -126,16 +127,9 @@ def purge(stack: Stack, yes: Annotated[bool, typer.Option("--yes", help="Do not 
 @data_app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
 def prepare(context: typer.Context) -> None:
     """Text or JSON lines to shuffled records, a held-out split, a tokenizer and a manifest; `--help` lists options."""
-    environment = os.environ | {
-        "SLIPWAY_SOURCE": str(ROOT),
-        "SLIPWAY_ENV_ROOT": str(WORK / "env"),
-        "SLIPWAY_EXTRA": "cpu",
-        "SLIPWAY_UV": shutil.which("uv") or str(ROOT / ".venv" / "bin" / "uv"),
-        "SLIPWAY_HOST_DIR": str(WORK / "env" / "operator"),
-        "SLIPWAY_BOOTSTRAP_ONLY": "1",
-    }
-    script = str(ROOT / "training" / "bootstrap.sh")
-    made = subprocess.run(["bash", script], env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    uv = shutil.which("uv") or str(ROOT / ".venv" / "bin" / "uv")
+    environment = os.environ | bootstrap.environment_only(str(ROOT), str(WORK / "env"), uv)
+    made = subprocess.run(bootstrap.command(str(ROOT)), env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if made.returncode:
         raise typer.Exit(made.returncode)
     python = made.stdout.strip().splitlines()[-1]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from infra.local import bootstrap
 from infra.providers import children
 from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
 from training.data.identity import DataError, Manifest, read_manifest
@@ -37,17 +38,12 @@ class PreparedData(Resource[PreparedDataInputs]):
         directory = Path(new.directory)
         manifest = _manifest(directory)
         if manifest is None:
-            environment = {
-                "SLIPWAY_SOURCE": new.source,
-                "SLIPWAY_ENV_ROOT": new.env_root,
-                "SLIPWAY_EXTRA": "cpu",
-                "SLIPWAY_UV": new.uv,
-                "SLIPWAY_HOST_DIR": str(Path(new.env_root) / "operator"),
-                "SLIPWAY_BOOTSTRAP_ONLY": "1",
-            }
-            script = str(Path(new.source) / "training" / "bootstrap.sh")
             python = children.run(
-                context, "installing the hosts' environment", ["bash", script], environment, new.source
+                context,
+                "installing the hosts' environment",
+                bootstrap.command(new.source),
+                bootstrap.environment_only(new.source, new.env_root, new.uv),
+                new.source,
             )
             command = [python, "-m", "training.data.prepare", *new.arguments, "--out", new.directory]
             children.run(context, "preparing data", command, {"PYTHONPATH": new.source}, new.source)

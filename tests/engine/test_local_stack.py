@@ -63,6 +63,44 @@ def test_the_road(clone: Clone) -> None:
     assert not run.exists()
 
 
+def test_own_text_is_prepared_once_counted_and_deleted_when_asked(clone: Clone) -> None:
+    corpus = clone.directory / "corpus"
+    corpus.mkdir()
+    for number, source in enumerate(sorted((clone.directory / "infra").rglob("*.py"))):
+        (corpus / f"{number}.txt").write_text(source.read_text() * 5)
+    wanted = {"data": "corpus/*.txt", "data_options": {"heldout_fraction": 0.2}, "on_destroy": "delete"}
+
+    clone.stack("local.text", steps=6, **wanted)
+    up = clone.pulumi("up", "local.text")
+    assert up.returncode == 0, said(up)
+    watched = clone.run("slipway", "watch", "local.text")
+    assert watched.returncode == 0, said(watched)
+    assert "held-out loss" in watched.stdout
+    assert "the unigram entropy of the same split" in " ".join(watched.stdout.split())
+    (directory,) = (clone.directory / ".slipway" / "data").iterdir()
+    prepared = (directory / "manifest.json").stat().st_mtime_ns
+
+    clone.stack("local.text", steps=7, **wanted)
+    longer = clone.pulumi("up", "local.text")
+    assert longer.returncode == 0, said(longer)
+    assert "training tokens: 0.0" in said(longer), "the share of an epoch is said before anything starts"
+    assert (directory / "manifest.json").stat().st_mtime_ns == prepared, "prepared once"
+
+    clone.stack("local.text", steps=100_000, **wanted)
+    greedy = clone.pulumi("preview", "local.text")
+    assert greedy.returncode != 0
+    assert "epochs; raise data_options.max_epochs (now 1), lower steps or give more data" in said(greedy)
+
+    destroyed = clone.pulumi("destroy", "local.text")
+    assert destroyed.returncode == 0, said(destroyed)
+    assert not directory.exists()
+    assert not clone.work("local.text").exists()
+
+    apart = clone.run("slipway", "data", "prepare", "corpus/*.txt", "--out", "apart", "--tokenizer", "none")
+    assert apart.returncode == 0, said(apart)
+    assert json.loads((clone.directory / "apart" / "manifest.json").read_text())["train"]["tokens"] is None
+
+
 def test_a_killed_host_is_named_and_up_resumes(clone: Clone) -> None:
     clone.stack("local.kill", steps=4000, training={"checkpoint_period": 5})
     assert clone.pulumi("up", "local.kill").returncode == 0
