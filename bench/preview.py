@@ -60,6 +60,4 @@ def _preview(directory: Path, environment: dict[str, str], stack: str) -> float:
 def _run(directory: Path, environment: dict[str, str], *arguments: str) -> None:
     """The wrapper each time: what it costs is in all of them."""
     command = [str(ROOT / ".venv" / "bin" / "pulumi"), *arguments, "--non-interactive"]
-    subprocess.run(
-        command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, check=True, capture_output=True
-    )
+    subprocess.run(command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, check=True, capture_output=True)

@@ -184,7 +184,7 @@ fi
 export GOTOOLCHAIN=local
 
 # --- build ---
-say "this takes 3 to 7 minutes on 2 cores, once per machine"
+say "this takes 3 to 10 minutes on 2 cores, once per machine"
 cores=$(nproc)
 # Debug information would be stripped at the link (-s -w), so the compiler need not write it; and a compiler that
 # collects garbage less often is done sooner, for 1 GiB more.
