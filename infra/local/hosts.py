@@ -17,12 +17,11 @@ from pathlib import Path
 import psutil
 
 from infra.local import bootstrap, processes
-from training.host_status import HostStatus, read_status
+from training.host_status import FILE_NAME, HostStatus, read_status
 
 RECORD = "host.json"
 RUN_SPEC = "run_spec.yaml"
 LOG = "host.log"
-STATUS = "status.json"
 STOP_GRACE_S = 90.0  # SIGTERM saves a checkpoint first; after that the group is killed
 POLL_S = 0.2
 
@@ -88,7 +87,7 @@ def _write_record(directory: Path, record: HostRecord) -> None:
 def start(directory: Path, record: HostRecord, run_spec: str) -> HostRecord:
     """Start a host that is not running. Its log goes on in the same file; its status begins anew."""
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / STATUS).unlink(missing_ok=True)
+    (directory / FILE_NAME).unlink(missing_ok=True)
     (directory / RUN_SPEC).write_text(run_spec)
     environment = {
         key: value for key, value in os.environ.items() if key in _INHERITED or key.startswith(_INHERITED_PREFIXES)

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from infra.local.hosts import FINISHED
+from infra.local.hosts import FINISHED, RUN_SPEC
 from infra.operate.curve import draw
 from infra.operate.hosts import Hosts
 from infra.operate.report import ABSENT, HostRow, Losses, StackReport, losses, stack_report
@@ -122,7 +122,7 @@ def _loss_lines(seen: Losses, host: HostRow) -> list[str]:
 
 def _manifest_directory(hosts: Hosts) -> Path | None:
     states = hosts.list()
-    spec = parse((states[0].directory / "run_spec.yaml").read_text()) if states else None
+    spec = parse((states[0].directory / RUN_SPEC).read_text()) if states else None
     return Path(spec.data.directory) if spec and spec.data else None
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from infra.local import bootstrap
+from infra.local.hosts import RUN_SPEC
 from infra.providers import children
 from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
 from training.data.identity import DataError, Manifest, read_manifest
@@ -92,5 +93,5 @@ def too_few_tokens(tokens: int, needed: int, max_epochs: int) -> str | None:
 
 
 def _used(directory: Path) -> bool:
-    specs = directory.parent.parent.glob("*/hosts/*/run_spec.yaml")
+    specs = directory.parent.parent.glob(f"*/hosts/*/{RUN_SPEC}")
     return any(str(directory) in spec.read_text() for spec in specs)
