@@ -34,7 +34,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/pyright -p training --pythonpath "$(HOST_PYTHON)"
-	$(BIN)/shellcheck -x tools/*.sh training/*.sh infra/providers/pulumi-resource-slipway .ci/run
+	$(BIN)/shellcheck -x tools/*.sh training/*.sh infra/providers/pulumi-resource-slipway infra/standins/pulumi-resource-gcp .ci/run
 
 # Two environments, two sessions: the operator's, and the hosts' (with MaxText).
 test: setup
@@ -44,8 +44,7 @@ test: setup
 bench: setup
 	@SLIPWAY_HOST_PYTHON="$(HOST_PYTHON)" $(BIN)/python -m bench $(ONLY)
 
+# Resolves again and writes every lock of training/locks/; CHANNEL=nightly only those of the vendor's nightly index.
+CHANNEL ?= stable
 lock: setup
-	$(BIN)/uv lock
-	$(BIN)/uv lock --project training
-	"$(HOST_PYTHON)" -m training.maxtext_schema > training/maxtext_schema.json.new
-	mv training/maxtext_schema.json.new training/maxtext_schema.json
+	@tools/lock.sh $(CHANNEL)

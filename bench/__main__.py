@@ -18,7 +18,7 @@ from bench.record import Figure
 
 ROOT = Path(__file__).resolve().parent.parent
 # Cheap ones first; each entry is a module of this folder.
-BENCHMARKS = ("preview", "data_prepare", "warm_up", "step_speed", "fresh_clone")
+BENCHMARKS = ("preview", "bootstrap", "data_prepare", "warm_up", "step_speed", "fresh_clone")
 
 
 def main(arguments: list[str]) -> int:

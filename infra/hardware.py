@@ -1,15 +1,20 @@
-"""The hardware table: one frozen row per accelerator, read from hardware.yaml.
+"""The hardware table: one frozen row per accelerator, resolved from hardware.yaml.
 
-Owns names, counts and prices of accelerators. Refuses to own what a stack does with them.
+Owns what is known of an accelerator: counts, spelling, machine, speed, price, zones, quotas, and who says so. Refuses
+to own what a stack does with it, and to guess: what no source says is None.
 """
 
 from __future__ import annotations
 
+import datetime
 import difflib
+import math
+import re
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -20,17 +25,102 @@ class UnknownAcceleratorError(ValueError):
     """No row of that name; the message names the nearest."""
 
 
+class Api(StrEnum):
+    """Where an accelerator can be asked for."""
+
+    LOCAL = "local"
+    QUEUED_RESOURCE = "queued_resource"  # Cloud TPU API
+    GKE = "gke"
+    VERTEX = "vertex"
+    KUBERNETES = "kubernetes"  # a cluster that already exists
+
+
+class QuotaUnit(StrEnum):
+    CHIPS = "chips"
+    CORES = "cores"  # TensorCores
+
+
+class QuotaScope(StrEnum):
+    ZONE = "zone"
+    REGION = "region"
+
+
 @dataclass(frozen=True)
-class Accelerator:
-    """A row. Counts are per slice; `usd_per_chip_hour` is None where no source says it, never guessed."""
+class Source:
+    """Who says it. `date` is the source's own, None where it states none; `read` is when this project read it."""
+
+    title: str
+    date: datetime.date | None
+    read: datetime.date | None = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The VM that is one host."""
 
     name: str
+    chips: int
+    vcpus: int | None = None
+    memory_gb: int | None = None
+    local_ssds: int | None = None
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars per chip and hour in a region; None where no source says it."""
+
+    region: str
+    on_demand_usd: float | None
+    spot_usd: float | None
+    source: Source
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A quota that must hold `units` of a row, per zone or region of a project; `dimension` picks a line of it."""
+
+    api: Api
+    on_demand: str | None
+    spot: str | None
+    dimension: str | None
+    unit: QuotaUnit
+    units: int
+    scope: QuotaScope
+    source: Source
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """A row, resolved. Counts are per slice; None is unknown, or means nothing here (`applies`)."""
+
+    name: str
+    family: str
+    title: str
     platform: str  # the extra of training/ that its hosts install, and MaxText's `hardware`
     chips: int
     hosts: int
     devices_per_chip: int
-    usd_per_chip_hour: float | None
-    source: str
+    cores_per_chip: int  # TensorCores; 1 where the word means nothing
+    topology: tuple[int, ...] | None  # chips along each axis of a TPU slice
+    machine: Machine | None
+    apis: tuple[Api, ...]
+    accelerator_type: str | None  # of the Cloud TPU API
+    gke_accelerator: str | None  # node label of a TPU, guest accelerator of a GPU
+    vertex_accelerator: str | None  # Vertex AI's AcceleratorType
+    runtime_version: str | None  # TPU VM image
+    nic_gbits_per_host: float | None
+    data_nics: int | None  # network interfaces of a GPU host beside the primary one
+    zones: tuple[str, ...]
+    zones_documented: tuple[str, ...]  # those that Google's own pages name
+    prices: tuple[Price, ...]
+    quotas: tuple[Quota, ...]
+    sources: tuple[Source, ...]
+    hbm_gib: float | None = None  # per chip, as all that follow
+    hbm_gbytes_per_s: float | None = None
+    peak_bf16_tflops: float | None = None
+    peak_int8_tops: float | None = None
+    peak_fp8_tflops: float | None = None
+    ici_gbytes_per_s: float | None = None  # bidirectional; NVLink on a GPU node
 
     @property
     def devices(self) -> int:
@@ -41,20 +131,204 @@ class Accelerator:
     def devices_per_host(self) -> int:
         return self.devices // self.hosts
 
+    @property
+    def chips_per_host(self) -> int:
+        return self.chips // self.hosts
 
-@cache
-def table() -> dict[str, Accelerator]:
-    """Every row by name."""
-    document: dict[str, Any] = yaml.safe_load(TABLE.read_text())
-    return {name: Accelerator(name=name, **row) for name, row in document["rows"].items()}
+    @property
+    def topology_text(self) -> str | None:
+        """`4x8`, as the TPU API and GKE spell it."""
+        return "x".join(map(str, self.topology)) if self.topology else None
+
+    def price(self, region: str) -> Price | None:
+        return next((price for price in self.prices if price.region == region), None)
+
+    def quota(self, api: Api) -> Quota | None:
+        return next((quota for quota in self.quotas if quota.api is api), None)
+
+    def applies(self, field: str) -> bool:
+        """Whether a None of `field` means unknown. A CPU has no HBM; what GKE alone offers has no Cloud TPU type."""
+        if self.platform == "cpu":
+            return False
+        return _NEEDED_BY.get(field, self.platform) in (self.platform, *self.apis)
+
+
+# What means something on one platform or through one API only.
+_NEEDED_BY: dict[str, str] = {
+    "topology_text": "tpu",
+    "data_nics": "gpu",
+    "accelerator_type": Api.QUEUED_RESOURCE,
+    "runtime_version": Api.QUEUED_RESOURCE,
+    "gke_accelerator": Api.GKE,
+    "vertex_accelerator": Api.VERTEX,
+}
 
 
 def find(name: str) -> Accelerator:
     """The row of `name`. Raises UnknownAcceleratorError with the nearest names."""
-    rows = table()
-    if name in rows:
-        return rows[name]
-    nearest = difflib.get_close_matches(name, rows, n=2, cutoff=0) or list(rows)
-    raise UnknownAcceleratorError(
-        f"accelerator '{name}' is not in infra/hardware.yaml; nearest: {', '.join(nearest)}. add a row or fix the stack"
+    if name in _sizes():
+        return _row(name)
+    raise UnknownAcceleratorError(_unknown(name))
+
+
+def rows(pattern: str = "") -> tuple[Accelerator, ...]:
+    """Rows whose name is `pattern`; else whose family, platform or API is; else whose name contains it."""
+    if pattern in _sizes():
+        return (_row(pattern),)
+    every = tuple(_row(name) for name in _sizes())
+    of_kind = tuple(row for row in every if pattern in (row.family, row.platform, *row.apis))
+    return of_kind or tuple(row for row in every if pattern in row.name)
+
+
+def families() -> tuple[str, ...]:
+    return tuple(_document()["families"])
+
+
+@cache
+def _document() -> dict[str, Any]:
+    # libyaml's loader where the wheel has it: 6 ms instead of 45, at every preview.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return cast(dict[str, Any], yaml.load(TABLE.read_text(encoding="utf-8"), loader))  # noqa: S506 (both are safe)
+
+
+@cache
+def _sizes() -> dict[str, str]:
+    """The family of every name, in the table's order."""
+    return {size: name for name, family in _document()["families"].items() for size in family["sizes"]}
+
+
+@cache
+def _row(name: str) -> Accelerator:
+    family_name = _sizes()[name]
+    family: dict[str, Any] = _document()["families"][family_name]
+    size = _size(family["sizes"][name])
+    topology = tuple(int(axis) for axis in size["topology"].split("x")) if "topology" in size else None
+    machine = _machine(family, size)
+    chips_per_host: int = machine.chips if machine else size.get("chips_per_host") or family["chips_per_host"]
+    hosts = math.prod(topology) // chips_per_host if topology else size["hosts"]
+    chips = hosts * chips_per_host
+    cores_per_chip = family.get("cores_per_chip", 1)
+    apis = tuple(Api(api) for api in size.get("apis", family["apis"]))
+    chip: dict[str, Any] = dict(_document()["chips"].get(family.get("chip"), {}))
+    listed = {*family.get("zones_documented", ()), *family.get("zones_listed", ())}
+    return Accelerator(
+        name=name,
+        family=family_name,
+        title=family["title"],
+        platform=family["platform"],
+        chips=chips,
+        hosts=hosts,
+        devices_per_chip=family["devices_per_chip"],
+        cores_per_chip=cores_per_chip,
+        topology=topology,
+        machine=machine,
+        apis=apis,
+        accelerator_type=_accelerator_type(name, family) if Api.QUEUED_RESOURCE in apis else None,
+        gke_accelerator=family.get("gke_accelerator"),
+        vertex_accelerator=family.get("vertex_accelerator"),
+        runtime_version=family.get("runtime_version"),
+        nic_gbits_per_host=_nic(family, chips_per_host),
+        data_nics=family.get("data_nics"),
+        zones=tuple(sorted(listed)),
+        zones_documented=tuple(sorted(family.get("zones_documented", ()))),
+        prices=_prices(family, chips_per_host),
+        quotas=_quotas(family, apis, chips, cores_per_chip),
+        sources=_sources(chip.pop("source", ()), family["source"]),
+        **chip,
     )
+
+
+def _size(written: str | int | dict[str, Any]) -> dict[str, Any]:
+    """A size as a mapping: `4x8` is a topology, `2` a number of hosts."""
+    if isinstance(written, dict):
+        return written
+    return {"hosts": written} if isinstance(written, int) else {"topology": written}
+
+
+def _machine(family: dict[str, Any], size: dict[str, Any]) -> Machine | None:
+    name = size.get("machine_type", family.get("machine_type"))
+    return Machine(name=name, **family["machine_types"][name]) if name else None
+
+
+def _accelerator_type(name: str, family: dict[str, Any]) -> str:
+    return f"{family['accelerator_type']}-{name.rpartition('-')[2]}"
+
+
+def _nic(family: dict[str, Any], chips_per_host: int) -> float | None:
+    """Sources state it per chip for TPUs, per VM for GPUs."""
+    if "nic_gbits_per_chip" in family:
+        return family["nic_gbits_per_chip"] * chips_per_host
+    return family.get("nic_gbits_per_host")
+
+
+def _prices(family: dict[str, Any], chips_per_host: int) -> tuple[Price, ...]:
+    """Per chip, also where the source prices the whole VM."""
+    if "prices" not in family:
+        return ()
+    stated = family["prices"]
+    share = {"chip": 1, "host": chips_per_host}[stated["per"]]
+    (source,) = _sources(stated["source"])
+    return tuple(
+        Price(region, *(usd if usd is None else usd / share for usd in pair), source=source)
+        for region, pair in stated["regions"].items()
+    )
+
+
+def _quotas(family: dict[str, Any], apis: tuple[Api, ...], chips: int, cores_per_chip: int) -> tuple[Quota, ...]:
+    return tuple(
+        Quota(
+            api=Api(api),
+            on_demand=stated.get("on_demand"),
+            spot=stated.get("spot"),
+            dimension=stated.get("dimension"),
+            unit=QuotaUnit(stated["unit"]),
+            units=chips * (cores_per_chip if stated["unit"] == QuotaUnit.CORES else 1),
+            scope=QuotaScope(stated["scope"]),
+            source=_sources(stated["source"])[0],
+        )
+        for api, stated in family.get("quotas", {}).items()
+        if api in apis
+    )
+
+
+def _sources(*written: str | list[str]) -> tuple[Source, ...]:
+    keys = [key for part in written for key in ([part] if isinstance(part, str) else part)]
+    return tuple(Source(**_document()["sources"][key]) for key in dict.fromkeys(keys))
+
+
+def _unknown(name: str) -> str:
+    """What is wrong with a name, and what to write instead."""
+    prefix, _, suffix = name.rpartition("-")
+    number = int(suffix) if re.fullmatch("[0-9]{1,9}", suffix) else None
+    refused: dict[str, Any] = _document()["refused"]
+    if (generation := prefix or name) in refused:
+        return _refused(name, generation, number and number // refused[generation]["cores_per_chip"])
+    size, _, slices = name.rpartition("x")
+    if size in _sizes() and slices.isdecimal():
+        return f"accelerator '{name}' is {slices} slices; write `accelerator: {size}` and `slices: {slices}`"
+    respelled = [row.name for row in rows() if name in (row.accelerator_type, f"{row.family}-{row.topology_text}")]
+    nearest = respelled or _neighbours(prefix, number) or difflib.get_close_matches(name, _sizes(), n=2, cutoff=0)
+    return (
+        f"accelerator '{name}' is not in infra/hardware.yaml; nearest: {', '.join(nearest)}. "
+        f"see `slipway hardware`; add a row or fix the stack"
+    )
+
+
+def _refused(name: str, generation: str, chips: int | None) -> str:
+    """A generation that is not supported, and the sizes with as many chips; of two equally near, the larger."""
+    says = f"accelerator '{name}' is TPU {generation}, which is not supported"
+    tpus = rows("tpu")
+    if not chips:
+        newer = ", ".join(dict.fromkeys(row.family for row in tpus))
+        return f"{says}; use a size of {newer}: see `slipway hardware tpu`"
+    nearest = min((row.chips for row in tpus), key=lambda has: (abs(has - chips), -has))
+    sizes = ", ".join(row.name for row in tpus if row.chips == nearest)
+    return f"{says}; it has {chips} chips, nearest: {sizes} ({nearest} chips)"
+
+
+def _neighbours(family: str, number: int | None) -> list[str]:
+    """The two sizes of a family that are nearest to a number."""
+    if number is None or family not in families():
+        return []
+    names: list[str] = list(_document()["families"][family]["sizes"])
+    return sorted(names, key=lambda name: abs(int(name.rpartition("-")[2]) - number))[:2]

@@ -8,9 +8,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".slipway"
 STACKS = ROOT / "stacks"
+TRAINING = ROOT / "training"
+ARTIFACTS = WORK / "artifacts"  # this machine's artifact store; where wheelhouses are built
+INSTALLED = WORK / "installed"  # bundles and environments of this machine's hosts
 
 # Directories of .slipway/ that are not stacks; a stack cannot take these names.
-SHARED = frozenset({"state", "env", "data", "cache", "bench.json", "setup.lock"})
+SHARED = frozenset({"state", "env", "data", "cache", "artifacts", "installed", "bench.json", "setup.lock"})
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,11 @@ import json
 import subprocess
 import time
 import uuid
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.paths import ROOT
 from training.run_spec import RunSpec, differences, identity
 
 RECORD = "record.json"
@@ -42,8 +44,17 @@ def conflict(record: dict[str, Any] | None, spec: RunSpec) -> str | None:
     )
 
 
-def write(spec: RunSpec, root: Path) -> dict[str, Any]:
-    """Enter this start of the run into its record: commit, uncommitted changes, locks and run spec."""
+@dataclass(frozen=True)
+class Installed:
+    """What the hosts of one start have installed; `overlay` names wheels that replace the lock's."""
+
+    wheelhouse: str
+    bundle: str
+    overlay: tuple[str, ...] = ()
+
+
+def write(spec: RunSpec, installed: Installed, root: Path = ROOT) -> dict[str, Any]:
+    """Enter this start of the run into its record: commit, uncommitted changes, what hosts install, run spec."""
     record = read(spec) or {
         "id": uuid.uuid4().hex[:12],
         "run_name": spec.run_name,
@@ -59,7 +70,8 @@ def write(spec: RunSpec, root: Path) -> dict[str, Any]:
             "at": _now(),
             "steps": spec.steps,
             "code": code_state(root, place),
-            "locks": {name: _sha256(root / name) for name in ("uv.lock", "training/uv.lock")},
+            "operator_lock": hashlib.sha256((root / "uv.lock").read_bytes()).hexdigest(),
+            **asdict(installed),
             "run_spec": spec.to_yaml(),
         }
     )
@@ -85,10 +97,6 @@ def _git(root: Path, *arguments: str) -> str | None:
         return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout
     except (subprocess.CalledProcessError, FileNotFoundError):
         return None
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _now() -> str:

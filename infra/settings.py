@@ -16,7 +16,7 @@ from typing import Annotated, Any, cast
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from infra import hardware, maxtext_fields
+from infra import hardware, maxtext_fields, model_file
 from infra.hardware import Accelerator
 from infra.paths import SHARED, stack_file
 from training.run_spec import MaxTextValue
@@ -37,6 +37,13 @@ class Target(StrEnum):
 class OnDestroy(StrEnum):
     KEEP = "keep"
     DELETE = "delete"
+
+
+class Channel(StrEnum):
+    """Which lock the hosts install."""
+
+    STABLE = "stable"
+    NIGHTLY = "nightly"
 
 
 def _empty_is_absent(value: object) -> object:
@@ -74,6 +81,10 @@ class Settings(_Frozen):
     data_options: DataOptions = DataOptions.model_construct()
     run_name: Absent[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]] = None
     training: dict[str, Any] = {}
+    channel: Channel = Channel.STABLE
+    model_file: Absent[str] = None  # written as `training.model_file`
+    overlay: Absent[str] = None
+    python_archive: Absent[str] = None
     on_destroy: OnDestroy = OnDestroy.KEEP
     coordinator_port: int = Field(0, ge=0, le=65535)
 
@@ -146,12 +157,27 @@ def check(stack: str, values: Mapping[str, Any]) -> Settings:
             f"and none of: {', '.join(sorted(SHARED))}"
         )
     try:
-        settings = Settings.model_validate({**values, "stack": stack})
+        settings = Settings.model_validate(_with_model(values) | {"stack": stack})
+    except model_file.ModelFileError as error:
+        raise SettingsError(f"{error} (stacks/Pulumi.{stack}.yaml)") from None
     except ValidationError as error:
         raise SettingsError("; ".join(_sentence(stack, item) for item in error.errors())) from None
     for rule in (_hardware_rule, _training_rule, _mesh_rule, _batch_rule, _schedule_rule, _data_rule):
         rule(settings)
     return settings
+
+
+def _with_model(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`training.model_file` resolved: its fields below the stack's own."""
+    if "model_file" in values:
+        raise model_file.ModelFileError("model_file belongs under `slipway:training:`")
+    training = values.get("training")
+    if not isinstance(training, dict) or "model_file" not in training:
+        return dict(values)
+    own = cast(dict[str, Any], training)
+    name = own["model_file"]
+    merged = model_file.fields(name) | {key: value for key, value in own.items() if key != "model_file"}
+    return {**values, "training": merged, "model_file": name}
 
 
 def _sentence(stack: str, item: Any) -> str:

@@ -1,21 +1,19 @@
 #!/usr/bin/env bash
-# Makes this host's Python environment from the hosts' lock, then becomes training.launch.
+# From a bare host to training.launch: fetch the bundle, check it, install its wheels without any index, train.
 #
 # Reads only exported variables:
-#   SLIPWAY_SOURCE    directory that holds training/
-#   SLIPWAY_ENV_ROOT  where environments live, one per lock, extra and Python; hosts of one machine share it
-#   SLIPWAY_EXTRA     cpu, tpu or gpu
-#   SLIPWAY_HOST_DIR  this host's own directory
-#   SLIPWAY_RUN_SPEC  the run spec
-#   SLIPWAY_UV        uv's path; else uv of PATH
-#   SLIPWAY_CACHE_DIR compiled programs; default: in the host's directory
-#   SLIPWAY_BOOTSTRAP_ONLY  1: stop once the environment stands; its Python is the last line of stdout
+#   SLIPWAY_ARTIFACTS  where bundles and wheels lie: a directory, or gs://bucket[/prefix]
+#   SLIPWAY_BUNDLE     the hash of the bundle to run
+#   SLIPWAY_ROOT       where this machine keeps bundles and environments; hosts of one machine share it
+#   SLIPWAY_HOST_DIR   this host's own directory
+#   SLIPWAY_CACHE_DIR  compiled programs; default: in the host's directory
+#   SLIPWAY_BOOTSTRAP_ONLY    1: stop once bundle and environment stand; their paths are the last lines of stdout
+#   SLIPWAY_STORAGE_ENDPOINT  default: https://storage.googleapis.com
+#   GCE_METADATA_HOST         default: metadata.google.internal
 set -euo pipefail
 
 started=$(date +%s)
 readonly started
-SLIPWAY_RUN_SPEC=${SLIPWAY_RUN_SPEC:+$(realpath -m "$SLIPWAY_RUN_SPEC")}
-SLIPWAY_CACHE_DIR=${SLIPWAY_CACHE_DIR:+$(realpath -m "$SLIPWAY_CACHE_DIR")}
 
 # status.json, as training/host_status.py reads it.
 say() { # phase, exit code or null, reason or nothing
@@ -42,58 +40,165 @@ stop() {
   exit 75
 }
 
+run() { # command...; its errors go to $errors
+  "$@" 2>"$errors" {held}>&- &
+  child=$!
+  local status=0
+  wait "$child" || status=$?
+  child=
+  return "$status"
+}
+
+last_error() { tail -n 1 "$errors"; }
+all_errors() { tr -s ' \n' ' ' <"$errors" | cut -c1-400; }
+
 # What must be given.
 mkdir -p "${SLIPWAY_HOST_DIR:?is not set}"
 SLIPWAY_HOST_DIR=$(realpath "$SLIPWAY_HOST_DIR")
+SLIPWAY_CACHE_DIR=$(realpath -m "${SLIPWAY_CACHE_DIR:-$SLIPWAY_HOST_DIR/cache}")
+errors=$SLIPWAY_HOST_DIR/bootstrap.errors
 say bootstrapping null
 trap stop TERM INT
-for name in SLIPWAY_SOURCE SLIPWAY_ENV_ROOT SLIPWAY_EXTRA; do
+for name in SLIPWAY_ARTIFACTS SLIPWAY_BUNDLE SLIPWAY_ROOT; do
   [[ -n "${!name:-}" ]] || fail 2 "$name is not set"
 done
-SLIPWAY_SOURCE=$(realpath -m "$SLIPWAY_SOURCE")
-SLIPWAY_ENV_ROOT=$(realpath -m "$SLIPWAY_ENV_ROOT")
-project="$SLIPWAY_SOURCE/training"
-lock="$project/uv.lock"
-[[ -f "$lock" ]] || fail 2 "there is no $lock; SLIPWAY_SOURCE must be the directory that holds training/"
-[[ "$SLIPWAY_EXTRA" =~ ^(cpu|tpu|gpu)$ ]] || fail 2 "SLIPWAY_EXTRA is '$SLIPWAY_EXTRA'; give cpu, tpu or gpu"
-[[ -n "${SLIPWAY_BOOTSTRAP_ONLY:-}" || -n "$SLIPWAY_RUN_SPEC" ]] || fail 2 'SLIPWAY_RUN_SPEC is not set'
+[[ "$SLIPWAY_BUNDLE" =~ ^[0-9a-f]{16}$ ]] || fail 2 "SLIPWAY_BUNDLE is '$SLIPWAY_BUNDLE'; give 16 hex digits"
+mkdir -p "$SLIPWAY_ROOT" 2>"$errors" || fail 1 "$(last_error)"
+SLIPWAY_ROOT=$(realpath "$SLIPWAY_ROOT")
+bundle=$SLIPWAY_ROOT/bundles/$SLIPWAY_BUNDLE
 
-# Which environment: the first 16 hex digits of the SHA-256 of lock, extra and Python version.
-key=$({ cat "$lock" "$project/.python-version"; printf '%s' "$SLIPWAY_EXTRA"; } | sha256sum | cut -c1-16)
-environment="$SLIPWAY_ENV_ROOT/$key"
-python="$environment/bin/python"
+# Objects of the store: linked from a directory, downloaded from a bucket.
+token_file=
+authorize() { # a bucket's reader is this machine's service account; its token stays out of every command line
+  [[ -z "$token_file" ]] || return 0
+  command -v curl >/dev/null || fail 1 'curl is missing on this host; it fetches the bundle from the bucket'
+  local answer token
+  answer=$(curl -fsS --retry 3 --retry-connrefused --max-time 60 -H 'Metadata-Flavor: Google' \
+    "http://${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance/service-accounts/default/token" \
+    2>"$errors") || fail 1 "the metadata server gives no token for $SLIPWAY_ARTIFACTS: $(last_error)"
+  token=$(sed -n 's/.*"access_token" *: *"\([^"]*\)".*/\1/p' <<<"$answer")
+  token_file=$work/token
+  (umask 077 && printf 'Authorization: Bearer %s\n' "$token" >"$token_file")
+}
 
-# Make it once. The stamp is written last, so an environment that a kill cut short is made again.
-if [[ ! -f "$environment/.complete" ]]; then
-  uv=${SLIPWAY_UV:-$(command -v uv || true)}
-  [[ -x "$uv" ]] || fail 2 "uv is not at '${SLIPWAY_UV:-}' nor on PATH; set SLIPWAY_UV"
-  mkdir -p "$SLIPWAY_ENV_ROOT" || fail 1 "$SLIPWAY_ENV_ROOT cannot be made"
-  exec {held}>"$SLIPWAY_ENV_ROOT/$key.lock"
-  flock "$held" & # waits while another host installs
+fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not yet checked
+  local key file path prefix
+  if [[ "$SLIPWAY_ARTIFACTS" != gs://* ]]; then
+    while read -r key file; do
+      [[ -f "$SLIPWAY_ARTIFACTS/$key" ]] || fail 1 "$SLIPWAY_ARTIFACTS/$key is missing; build and push the wheelhouse again"
+      ln -sfn "$(realpath "$SLIPWAY_ARTIFACTS/$key")" "$file" 2>"$errors" || fail 1 "$(last_error)"
+    done
+    return
+  fi
+  authorize
+  path=${SLIPWAY_ARTIFACTS#gs://}
+  prefix=${path#*/}
+  if [[ "$prefix" == "$path" ]]; then prefix=; else prefix=${prefix%/}/; fi
+  while read -r key file; do
+    key=$prefix$key
+    key=${key//\//%2F}
+    printf 'url = "%s/storage/v1/b/%s/o/%s?alt=media"\noutput = "%s"\n' \
+      "${SLIPWAY_STORAGE_ENDPOINT:-https://storage.googleapis.com}" "${path%%/*}" "${key//+/%2B}" "$file"
+  done >"$work/downloads"
+  # In parallel curl says nothing of a refusal, so each transfer reports its own status.
+  run curl -fsS --retry 5 --retry-connrefused --parallel --parallel-max 8 -H "@$token_file" \
+    --write-out '%{stderr}got %{http_code} %{filename_effective}\n' --config "$work/downloads" ||
+    fail 1 "fetching from $SLIPWAY_ARTIFACTS: $(sed -n 's|^got \([013-9][0-9]*\) .*/|\1 for |p' "$errors" | head -n 3 | paste -sd ' ') $(grep -m1 '^curl:' "$errors" || true)"
+}
+
+check_sums() { # file of sums, directory; stops with the names of what is not as it should be
+  local wrong
+  wrong=$(cd "$2" && LC_ALL=C sha256sum --check --quiet --strict "$1" 2>&1) ||
+    fail 1 "corrupt or missing: $(grep -v '^sha256sum:' <<<"$wrong" | sed 's/: FAILED.*//' | sort -u | head -n 3 | paste -sd ' ')"
+}
+
+fetch_bundle() {
+  local made=$work/bundle listed found
+  mkdir -p "$made" "$SLIPWAY_ROOT/bundles"
+  fetch_all <<<"bundles/$SLIPWAY_BUNDLE/bundle.tar.gz $work/bundle.tar.gz"
+  tar -xzf "$work/bundle.tar.gz" -C "$made" 2>"$errors" || fail 1 "bundle $SLIPWAY_BUNDLE cannot be unpacked: $(head -n 1 "$errors")"
+  found=$(sha256sum <"$made/MANIFEST" | cut -c1-16) || fail 1 "bundle $SLIPWAY_BUNDLE has no MANIFEST"
+  [[ "$found" == "$SLIPWAY_BUNDLE" ]] || fail 1 "bundle.tar.gz is bundle $found, not $SLIPWAY_BUNDLE; refused"
+  check_sums MANIFEST "$made"
+  listed=$(wc -l <"$made/MANIFEST")
+  found=$(find "$made" ! -type d | wc -l)
+  ((found == listed + 1)) || fail 1 "bundle $SLIPWAY_BUNDLE holds files that its MANIFEST does not name; refused"
+  mv -T "$made" "$bundle"
+}
+
+python_for_hosts() { # prints the interpreter to build on: the wheelhouse's own, else 3.12 as uv finds it here
+  local archive=$wheels/python.tar.gz home found
+  if [[ ! -e "$archive" ]]; then
+    echo 3.12
+    return
+  fi
+  home=$SLIPWAY_ROOT/python/$(sha256sum <"$archive" | cut -c1-16)
+  if [[ ! -d "$home" ]]; then
+    mkdir -p "$work/python" "$SLIPWAY_ROOT/python"
+    tar -xzf "$archive" -C "$work/python" 2>"$errors" || fail 1 "python.tar.gz cannot be unpacked: $(head -n 1 "$errors")"
+    mv -T "$work/python" "$home"
+  fi
+  found=$(find "$home" -path '*/bin/python3.12' -print -quit)
+  [[ -n "$found" ]] || fail 1 'python.tar.gz holds no bin/python3.12'
+  printf '%s\n' "$found"
+}
+
+make_environment() { # $wheelhouse -> $environment; its stamp is written last
+  local interpreter uv=$work/uv
+  mkdir -p "$wheels" "$work/sums"
+  fetch_all <<<"wheelhouses/$wheelhouse/SHA256SUMS $work/sums/SHA256SUMS"
+  fetch_all < <(while read -r digest file; do printf '%s %s\n' "objects/$digest/$file" "$wheels/$file"; done <"$work/sums/SHA256SUMS")
+  check_sums "$work/sums/SHA256SUMS" "$wheels"
+  install -m 755 "$wheels/uv" "$uv" 2>"$errors" || fail 1 "$(last_error)"
+  interpreter=$(python_for_hosts)
+  rm -rf "$environment"
+  cd "$bundle/training" # where .python-version leads pyenv's shims
+  run "$uv" venv --quiet --no-config --no-project --no-python-downloads --python "$interpreter" "$environment" ||
+    fail 1 "no Python 3.12 for the environment: $(all_errors); build the wheelhouse with --python-archive"
+  run "$uv" pip install --quiet --no-config --python "$environment/bin/python" --no-index --find-links "$wheels" \
+    --require-hashes --requirement "$wheels/requirements.txt" --cache-dir "$SLIPWAY_ROOT/uv-cache" ||
+    fail 1 "uv cannot install the wheels: $(all_errors)"
+  touch "$environment/.complete" 2>"$errors" || fail 1 "$(last_error)"
+}
+
+# Bundle and environment, each made once: what a kill cut short is made again, what stood before stays.
+ready() {
+  [[ -f "$bundle/MANIFEST" ]] || return 1
+  wheelhouse=$(<"$bundle/wheelhouse")
+  environment=$SLIPWAY_ROOT/env/$wheelhouse
+  wheels=$SLIPWAY_ROOT/wheels/$wheelhouse
+  [[ -f "$environment/.complete" ]]
+}
+if ! ready; then
+  exec {held}>"$SLIPWAY_ROOT/bootstrap.lock"
+  flock "$held" & # waits while another host of this machine installs
   child=$!
   wait "$child"
-  if [[ ! -f "$environment/.complete" ]]; then
-    rm -rf "$environment"
-    errors="$SLIPWAY_HOST_DIR/bootstrap.errors"
-    cd "$project" # where .python-version also leads pyenv's shims
-    UV_PROJECT_ENVIRONMENT="$environment" "$uv" sync --frozen --no-dev --extra "$SLIPWAY_EXTRA" 2>"$errors" {held}>&- &
-    child=$!
-    if ! wait "$child"; then
-      cat "$errors" >&2
-      fail 1 "uv could not make the environment: $(grep -m1 '^error' "$errors" || true) $(tail -n 1 "$errors")"
-    fi
-    touch "$environment/.complete"
+  child=
+  work=$(mktemp -d "$SLIPWAY_ROOT/.bootstrap.XXXXXX" 2>"$errors") || fail 1 "$(last_error)"
+  trap 'rm -rf "$work"' EXIT
+  [[ -f "$bundle/MANIFEST" ]] || fetch_bundle
+  if ! ready; then
+    make_environment
+    rm -rf "$wheels"
   fi
+  rm -rf "$work"
+  trap - EXIT
   exec {held}>&-
 fi
 
+# The switch from one bundle to the next is one rename.
+ln -sfn "$bundle" "$SLIPWAY_HOST_DIR/.bundle.$$" 2>"$errors" || fail 1 "$(last_error)"
+mv -T "$SLIPWAY_HOST_DIR/.bundle.$$" "$SLIPWAY_HOST_DIR/bundle"
+
 # Become the launcher.
 trap - TERM INT
+rm -f "$errors"
 if [[ -n "${SLIPWAY_BOOTSTRAP_ONLY:-}" ]]; then
-  printf '%s\n' "$python"
+  printf '%s\n' "$bundle" "$environment/bin/python"
   exit 0
 fi
-cd "$SLIPWAY_SOURCE"
+cd "$bundle"
 unset PYTHONDONTWRITEBYTECODE # compiled imports are half of a start
-exec "$python" -m training.launch "$SLIPWAY_RUN_SPEC" --host-dir "$SLIPWAY_HOST_DIR" \
-  --cache-dir "${SLIPWAY_CACHE_DIR:-$SLIPWAY_HOST_DIR/cache}"
+exec "$environment/bin/python" -m training.launch run_spec.yaml --host-dir "$SLIPWAY_HOST_DIR" \
+  --cache-dir "$SLIPWAY_CACHE_DIR"

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import cast
 
 from training.run_spec import MaxTextValue, RunSpec
-from training.sharding import AXES, resolve_mesh
 
 # Fields that launch sets; a run spec that sets one is refused, because two places would decide.
 OWNED = frozenset(
@@ -22,7 +21,7 @@ OWNED = frozenset(
         "hardware", "run_name", "base_output_directory", "steps", "enable_checkpointing", "enable_autocheckpoint",
         "async_checkpointing", "dataset_type", "grain_file_type", "grain_train_files", "grain_eval_files",
         "tokenizer_path", "tokenizer_type", "use_truncation", "num_epoch", "metrics_file", "jax_cache_dir",
-        "log_config", "skip_jax_distributed_system", "eval_start_step", "generate_padding_batch_eval",
+        "log_config", "skip_jax_distributed_system", "eval_start_step", "generate_padding_batch_eval", "num_slices",
     }
 )  # fmt: skip
 
@@ -60,7 +59,7 @@ def maxtext_arguments(spec: RunSpec, files: HostFiles, tokens: Tokens | None) ->
         "learning_rate_schedule_steps": spec.steps,  # MaxText's default follows `steps`, so a longer run diverges
         **_platform_defaults(spec.platform),
         **spec.maxtext,
-        **_mesh(spec),
+        **_slices(spec),
         "hardware": spec.platform,
         "run_name": spec.run_name,
         "base_output_directory": spec.output_directory,
@@ -93,14 +92,12 @@ def _platform_defaults(platform: str) -> dict[str, MaxTextValue]:
     return {"grain_worker_count": 0, "grain_worker_count_eval": 0} if platform == "cpu" else {}
 
 
-def _mesh(spec: RunSpec) -> dict[str, MaxTextValue]:
-    """Virtual CPU devices belong to no slice, so MaxText refuses DCN axes there; the same mesh without slices works."""
-    if spec.platform != "cpu" or spec.slices == 1:
-        return {}
-    mesh = resolve_mesh(spec.maxtext, spec.devices // spec.slices, spec.slices)
-    sizes = {axis: mesh.ici.get(axis, 1) * mesh.dcn.get(axis, 1) for axis in AXES}
-    ici: dict[str, MaxTextValue] = {f"ici_{axis}_parallelism": size for axis, size in sizes.items()}
-    return ici | {f"dcn_{axis}_parallelism": 1 for axis in AXES}
+def _slices(spec: RunSpec) -> dict[str, MaxTextValue]:
+    """TPUs and GPUs say which slice they are of; CPU devices do not, and MaxText groups them by process if it is told.
+
+    That grouping is ours: training/patches/maxtext-0.2.5/0001-hybrid-mesh-of-cpu-processes.patch.
+    """
+    return {"num_slices": spec.slices} if spec.platform == "cpu" and spec.slices > 1 else {}
 
 
 def _data(spec: RunSpec, tokens: Tokens) -> dict[str, MaxTextValue]:

@@ -10,9 +10,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# MaxText 0.2.5, configs/types.py: every axis has an ici_<axis>_parallelism and a dcn_<axis>_parallelism field.
+# MaxText 0.2.5, configs/types.py: every axis has an ici_<axis>_parallelism and a dcn_<axis>_parallelism field. Named
+# as these fields are: MaxText's mesh calls the axis of ici_pipeline_parallelism "stage".
 AXES = (
-    "diloco", "data", "stage", "fsdp", "fsdp_transpose", "context", "context_usp_ulysses", "context_autoregressive",
+    "diloco", "data", "pipeline", "fsdp", "fsdp_transpose", "context", "context_usp_ulysses", "context_autoregressive",
     "tensor", "tensor_sequence", "expert", "autoregressive",
 )  # fmt: skip
 _DEFAULT_REST = {"ici": "fsdp", "dcn": "data"}  # the axes that MaxText leaves at -1 ("the rest")

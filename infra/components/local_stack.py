@@ -1,4 +1,4 @@
-"""A stack on this machine: guard, data, run record, one process group per host."""
+"""A stack on this machine: guard, wheelhouse, bundle, data, run record, one process group per host."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import pulumi
 
 from infra.components.resources import (
+    Bundle,
+    BundleArgs,
     LocalHost,
     LocalHostArgs,
     PreparedData,
@@ -15,12 +17,16 @@ from infra.components.resources import (
     RunArgs,
     StackGuard,
     StackGuardArgs,
+    Wheelhouse,
+    WheelhouseArgs,
 )
 
 
 @dataclass(frozen=True)
 class LocalStackArgs:
     guard: StackGuardArgs
+    wheelhouse: WheelhouseArgs
+    bundle: BundleArgs
     data: PreparedDataArgs | None
     run: RunArgs
     hosts: tuple[LocalHostArgs, ...]
@@ -36,9 +42,12 @@ class LocalStack(pulumi.ComponentResource):
             return pulumi.ResourceOptions(parent=self, depends_on=list(resources))
 
         guard = StackGuard("guard", args.guard, after())
-        data = [PreparedData("data", args.data, after(guard))] if args.data else []
+        wheelhouse = Wheelhouse("wheelhouse", args.wheelhouse, after(guard))
+        bundle = Bundle("bundle", args.bundle, after(guard))
+        installed = (guard, wheelhouse, bundle)
+        data = [PreparedData("data", args.data, after(*installed))] if args.data else []
         run = Run("run", args.run, after(guard, *data))
-        hosts = [LocalHost(f"host-{host.index}", host, after(guard, *data, run)) for host in args.hosts]
+        hosts = [LocalHost(f"host-{host.index}", host, after(*installed, *data, run)) for host in args.hosts]
         self.run_id = run.run_id
         self.health = pulumi.Output.all(*[host.health for host in hosts]).apply(lambda words: sorted(set(words)))
         self.register_outputs({"run_id": self.run_id, "health": self.health})

@@ -33,15 +33,46 @@ class StackGuard(_Ours):
 
 
 @dataclasses.dataclass(frozen=True)
+class WheelhouseArgs:
+    store: str
+    wheelhouse: str
+    arguments: list[str]
+
+
+class Wheelhouse(_Ours):
+    """The locked wheels of one platform in an artifact store; built where they are absent, kept by destroy."""
+
+    def __init__(self, name: str, args: WheelhouseArgs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__("slipway:artifacts:Wheelhouse", name, args, (), opts)
+
+
+@dataclasses.dataclass(frozen=True)
+class BundleArgs:
+    store: str
+    bundle: str
+    run_spec: str
+    wheelhouse: str
+    lock: str
+    model_file: str
+
+
+class Bundle(_Ours):
+    """Training sources, run spec and lock under one hash; kept by destroy."""
+
+    def __init__(self, name: str, args: BundleArgs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__("slipway:artifacts:Bundle", name, args, (), opts)
+
+
+@dataclasses.dataclass(frozen=True)
 class PreparedDataArgs:
     directory: str
     tokens_needed: int
     max_epochs: int
     on_destroy: str
     arguments: list[str]
-    source: str
-    env_root: str
-    uv: str
+    artifacts: str
+    bundle: str
+    root: str
 
 
 class PreparedData(_Ours):
@@ -58,7 +89,9 @@ class PreparedData(_Ours):
 class RunArgs:
     directory: str
     run_spec: str
-    source: str
+    wheelhouse: str
+    bundle: str
+    overlay: list[str]
 
 
 class Run(_Ours):
@@ -77,10 +110,10 @@ class LocalHostArgs:
     count: int
     coordinator: str
     run_spec: str
-    source: str
-    env_root: str
+    artifacts: str
+    bundle: str
+    root: str
     cache: str
-    uv: str
 
 
 class LocalHost(_Ours):

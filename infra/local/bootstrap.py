@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
+
+from infra.paths import ROOT
 
 
-def command(source: str) -> list[str]:
-    """`source` is the directory that holds training/."""
-    return ["bash", str(Path(source) / "training" / "bootstrap.sh")]
+@dataclass(frozen=True)
+class Installation:
+    """What a host installs: a bundle of the store `artifacts`, below `root`, which hosts of this machine share."""
+
+    artifacts: str
+    bundle: str
+    root: str
+
+    @property
+    def directory(self) -> str:
+        """Where bootstrap.sh lays the bundle; the parent of its training/."""
+        return f"{self.root}/bundles/{self.bundle}"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"SLIPWAY_ARTIFACTS": self.artifacts, "SLIPWAY_BUNDLE": self.bundle, "SLIPWAY_ROOT": self.root}
+
+    @property
+    def environment_only(self) -> dict[str, str]:
+        """Start no host: where the bundle lies and its Python are then the last two lines of standard output."""
+        return self.variables | {"SLIPWAY_HOST_DIR": f"{self.root}/operator", "SLIPWAY_BOOTSTRAP_ONLY": "1"}
 
 
-def variables(source: str, env_root: str, uv: str) -> dict[str, str]:
-    """What every call needs: where the sources are, where environments are made, and uv's path."""
-    return {"SLIPWAY_SOURCE": source, "SLIPWAY_ENV_ROOT": env_root, "SLIPWAY_EXTRA": "cpu", "SLIPWAY_UV": uv}
-
-
-def environment_only(source: str, env_root: str, uv: str) -> dict[str, str]:
-    """Make the environment, start no host: its Python is then the last line of standard output."""
-    own = {"SLIPWAY_HOST_DIR": str(Path(env_root) / "operator"), "SLIPWAY_BOOTSTRAP_ONLY": "1"}
-    return variables(source, env_root, uv) | own
+COMMAND = ("bash", str(ROOT / "training" / "bootstrap.sh"))

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import psutil
 
-from infra.local import bootstrap, processes
+from infra.local import processes
+from infra.local.bootstrap import COMMAND, Installation
 from training.host_status import FILE_NAME, HostStatus, read_status
 
 RECORD = "host.json"
@@ -40,12 +41,16 @@ class HostRecord:
     index: int
     count: int
     coordinator: str
-    source: str  # the directory that holds training/
-    env_root: str  # where environments are made, by lock hash
+    artifacts: str  # the store that bundle and wheels come from
+    bundle: str  # its hash
+    root: str  # where hosts of this machine keep bundles and environments
     cache: str  # compiled programs
-    uv: str
     pid: int = 0
     started: float = 0.0
+
+    @property
+    def installation(self) -> Installation:
+        return Installation(self.artifacts, self.bundle, self.root)
 
     def process(self) -> psutil.Process | None:
         return processes.find(self.pid, self.started)
@@ -92,14 +97,13 @@ def start(directory: Path, record: HostRecord, run_spec: str) -> HostRecord:
     environment = {
         key: value for key, value in os.environ.items() if key in _INHERITED or key.startswith(_INHERITED_PREFIXES)
     }
-    environment |= bootstrap.variables(record.source, record.env_root, record.uv) | {
+    environment |= record.installation.variables | {
         "SLIPWAY_CACHE_DIR": record.cache,
-        "SLIPWAY_RUN_SPEC": str(directory / RUN_SPEC),
         "SLIPWAY_HOST_INDEX": str(record.index),
         "SLIPWAY_HOST_COUNT": str(record.count),
         "SLIPWAY_COORDINATOR": record.coordinator,
     }
-    process = processes.start_detached(bootstrap.command(record.source), environment, directory, directory / LOG)
+    process = processes.start_detached(COMMAND, environment, directory, directory / LOG)
     running = replace(record, pid=process.pid, started=process.create_time())
     _write_record(directory, running)
     return running

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from infra.local.hosts import HostState
 from infra.operate.local_hosts import LocalHosts
-from infra.settings import Target
+from infra.paths import ARTIFACTS
+from infra.settings import Settings, Target
 
 
 class Hosts(Protocol):
@@ -43,3 +44,6 @@ class Hosts(Protocol):
 
 
 OPEN: dict[Target, Callable[[str], Hosts]] = {Target.LOCAL: LocalHosts}
+
+# Where the hosts of a stack read wheels and bundles from.
+STORE: dict[Target, Callable[[Settings], str]] = {Target.LOCAL: lambda settings: str(ARTIFACTS)}

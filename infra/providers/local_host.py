@@ -20,15 +20,15 @@ class LocalHostInputs:
     count: int = updates()
     coordinator: str = updates()
     run_spec: str = updates()  # the YAML text
-    source: str = ignored()  # the directory that holds training/
-    env_root: str = ignored()
+    artifacts: str = updates()
+    bundle: str = updates()  # its hash: other code on the host is a restart
+    root: str = ignored()
     cache: str = ignored()
-    uv: str = ignored()
 
     @property
     def record(self) -> hosts.HostRecord:
         return hosts.HostRecord(
-            self.index, self.count, self.coordinator, self.source, self.env_root, self.cache, self.uv
+            self.index, self.count, self.coordinator, self.artifacts, self.bundle, self.root, self.cache
         )
 
 
@@ -42,7 +42,7 @@ class LocalHost(Resource[LocalHostInputs]):
         directory = Path(new.directory)
         identifier = f"{directory.parent.parent.name}/{new.index}"
         found = hosts.state(directory)
-        same = found and found.healthy and (directory / hosts.RUN_SPEC).read_text() == new.run_spec
+        same = found and found.healthy and found.record.bundle == new.bundle
         if not same:  # else: made by an `up` that was killed before it could say so
             self._start(context, identifier, new)
         return identifier, _outputs(directory)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from infra.local import bootstrap
+from infra.local.bootstrap import COMMAND, Installation
 from infra.local.hosts import RUN_SPEC
+from infra.paths import ROOT
 from infra.providers import children
 from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
 from training.data.identity import DataError, Manifest, read_manifest
@@ -25,9 +26,13 @@ class PreparedDataInputs:
     max_epochs: int = updates()
     on_destroy: str = updates()
     arguments: list[str] = ignored()  # of training.data.prepare; what they say is in the directory's name
-    source: str = ignored()
-    env_root: str = ignored()
-    uv: str = ignored()
+    artifacts: str = ignored()
+    bundle: str = ignored()
+    root: str = ignored()
+
+    @property
+    def installation(self) -> Installation:
+        return Installation(self.artifacts, self.bundle, self.root)
 
 
 class PreparedData(Resource[PreparedDataInputs]):
@@ -42,12 +47,14 @@ class PreparedData(Resource[PreparedDataInputs]):
             python = children.run(
                 context,
                 "installing the hosts' environment",
-                bootstrap.command(new.source),
-                bootstrap.environment_only(new.source, new.env_root, new.uv),
-                new.source,
+                COMMAND,
+                new.installation.environment_only,
+                str(ROOT),
             )
-            command = [python, "-m", "training.data.prepare", *new.arguments, "--out", new.directory]
-            children.run(context, "preparing data", command, {"PYTHONPATH": new.source}, new.source)
+            # -P: the bundle's training package, not the one of the directory that sources are relative to.
+            command = [python, "-P", "-m", "training.data.prepare", *new.arguments, "--out", new.directory]
+            code = {"PYTHONPATH": new.installation.directory}
+            children.run(context, "preparing data", command, code, str(ROOT))
             manifest = read_manifest(directory)
         return directory.name, _checked(manifest, new)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 from infra import runs
@@ -15,7 +14,9 @@ from training.run_spec import RunSpec, parse
 class RunInputs:
     directory: str = replaces()
     run_spec: str = updates()
-    source: str = ignored()
+    wheelhouse: str = updates()
+    bundle: str = updates()
+    overlay: list[str] = ignored()  # what replaces locked wheels; its hashes are in the wheelhouse's id
 
 
 class Run(Resource[RunInputs]):
@@ -41,4 +42,4 @@ class Run(Resource[RunInputs]):
         refusal = runs.conflict(runs.read(spec), spec)
         if refusal:
             raise ResourceError(refusal)
-        return {"run_id": runs.write(spec, Path(new.source))["id"]}
+        return {"run_id": runs.write(spec, runs.Installed(new.wheelhouse, new.bundle, tuple(new.overlay)))["id"]}

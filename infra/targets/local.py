@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import shutil
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 
 from infra import run_plan, runs
 from infra.components.local_stack import LocalStack, LocalStackArgs
-from infra.components.resources import LocalHostArgs, PreparedDataArgs, RunArgs, StackGuardArgs
+from infra.components.resources import (
+    BundleArgs,
+    LocalHostArgs,
+    PreparedDataArgs,
+    RunArgs,
+    StackGuardArgs,
+    WheelhouseArgs,
+)
+from infra.host_software import HostSoftware, host_software
 from infra.local import hosts
 from infra.paths import ROOT, WORK, StackPaths, of_stack
 from infra.settings import Settings, SettingsError
@@ -37,10 +44,10 @@ class LocalPlan:
     """Everything that `up` will make, and what a reviewer should know before it does."""
 
     spec: RunSpec
+    software: HostSoftware
     paths: StackPaths
     coordinator: str
     prepare: tuple[str, ...]  # arguments of training.data.prepare; empty for synthetic data
-    uv: str
     on_destroy: str
     notices: tuple[str, ...]
 
@@ -55,11 +62,9 @@ def plan(settings: Settings, work: Path = WORK) -> LocalPlan:
         raise SettingsError(refusal)
     port = settings.coordinator_port or _port_of(paths)
     _check_port(port, paths)
-    uv = shutil.which("uv")
-    if uv is None:
-        raise SettingsError("uv is missing; run `make setup`")
-    notices = (*_epochs(spec), *_what_changes(paths, spec))
-    return LocalPlan(spec, paths, f"127.0.0.1:{port}", prepare, uv, settings.on_destroy, notices)
+    software = host_software(settings, spec, work)
+    notices = (*_epochs(spec), *software.notices, *_what_changes(paths, spec))
+    return LocalPlan(spec, software, paths, f"127.0.0.1:{port}", prepare, settings.on_destroy, notices)
 
 
 def declare(settings: Settings) -> tuple[RunSpec, tuple[str, ...]]:
@@ -72,23 +77,47 @@ def declare(settings: Settings) -> tuple[RunSpec, tuple[str, ...]]:
 def stack_args(made: LocalPlan, work: Path) -> LocalStackArgs:
     """The component's arguments of a plan."""
     spec, text = made.spec, made.spec.to_yaml()
-    source, env_root, cache = str(ROOT), str(work / "env"), str(work / "cache")
+    software, store, root = made.software, str(work / "artifacts"), str(work / "installed")
+    contents, wheels = software.contents, software.wheelhouse
     data = spec.data and PreparedDataArgs(
         directory=spec.data.directory,
         tokens_needed=spec.steps * spec.tokens_per_step,
         max_epochs=spec.data.max_epochs,
         on_destroy=made.on_destroy,
         arguments=list(made.prepare),
-        source=source,
-        env_root=env_root,
-        uv=made.uv,
+        artifacts=store,
+        bundle=software.bundle,
+        root=root,
     )
     hosts_args = tuple(
-        LocalHostArgs(str(made.paths.host(i)), i, spec.hosts, made.coordinator, text, source, env_root, cache, made.uv)
+        LocalHostArgs(
+            directory=str(made.paths.host(i)),
+            index=i,
+            count=spec.hosts,
+            coordinator=made.coordinator,
+            run_spec=text,
+            artifacts=store,
+            bundle=software.bundle,
+            root=root,
+            cache=str(work / "cache"),
+        )
         for i in range(spec.hosts)
     )
-    guard = StackGuardArgs(str(made.paths.root), made.on_destroy)
-    return LocalStackArgs(guard, data, RunArgs(str(runs.directory(spec)), text, source), hosts_args)
+    return LocalStackArgs(
+        guard=StackGuardArgs(str(made.paths.root), made.on_destroy),
+        wheelhouse=WheelhouseArgs(store, wheels.id, software.build_arguments),
+        bundle=BundleArgs(
+            store=store,
+            bundle=software.bundle,
+            run_spec=text,
+            wheelhouse=wheels.id,
+            lock=str(contents.lock),
+            model_file=str(contents.model_file or ""),
+        ),
+        data=data,
+        run=RunArgs(str(runs.directory(spec)), text, wheels.id, software.bundle, software.overlay),
+        hosts=hosts_args,
+    )
 
 
 def _data(settings: Settings, work: Path) -> tuple[DataSpec | None, tuple[str, ...]]:

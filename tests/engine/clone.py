@@ -48,7 +48,7 @@ class Clone:
                 shutil.copy2(source, target)
         (directory / ".venv").symlink_to(ROOT / ".venv")
         (directory / ".slipway").mkdir()
-        for shared in ("env", "cache"):
+        for shared in ("cache", "artifacts", "installed"):
             (ROOT / ".slipway" / shared).mkdir(parents=True, exist_ok=True)
             (directory / ".slipway" / shared).symlink_to(ROOT / ".slipway" / shared)
         return cls(directory)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.artifacts.layout import bundle_key, wheelhouse_key
 from infra.local import processes
 from tests.engine.clone import Clone, said
 from tests.engine.project import kill_engine, until
@@ -51,7 +52,11 @@ def test_the_road(clone: Clone) -> None:
     run = Path(clone.status("local.road")["run_directory"])
     record = json.loads((run / "record.json").read_text())
     assert [start["steps"] for start in record["starts"]] == [12, 18]
-    assert record["starts"][0]["locks"].keys() == {"uv.lock", "training/uv.lock"}
+    first, second = record["starts"]
+    artifacts = clone.directory / ".slipway" / "artifacts"
+    assert first["wheelhouse"] == second["wheelhouse"] and (artifacts / wheelhouse_key(first["wheelhouse"])).exists()
+    assert first["bundle"] != second["bundle"], "another run spec is another bundle"
+    assert all((artifacts / bundle_key(start["bundle"])).exists() for start in record["starts"])
 
     destroyed = clone.pulumi("destroy", "local.road")
     assert destroyed.returncode == 0, said(destroyed)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import omegaconf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.training.cluster import ROOT
 from training.maxtext_config import ConfigError, HostFiles, Tokens, command_line, maxtext_arguments
 from training.run_spec import DataSpec, RunSpec
+from training.sharding import AXES
 
 FILES = HostFiles("/host/metrics.jsonl", "/cache/jax")
 TOKENS = Tokens(train=100_000, heldout=5_000)
@@ -93,17 +96,24 @@ def test_field_that_launch_sets_is_refused() -> None:
         maxtext_arguments(with_fields(SPEC, metrics_file="/x"), FILES, TOKENS)
 
 
-def test_slices_of_virtual_devices_become_one_mesh() -> None:
-    """MaxText refuses DCN axes on CPU devices, which belong to no slice."""
-    spec = with_fields(dataclasses.replace(SPEC, slices=2), ici_fsdp_parallelism=4, ici_tensor_parallelism=2)
+def test_slices_of_virtual_devices_are_said_and_the_mesh_stays() -> None:
+    """CPU devices do not know their slice; everything else is as on a TPU."""
+    spec = with_fields(dataclasses.replace(SPEC, slices=2), ici_fsdp_parallelism=8, dcn_data_parallelism=2)
     arguments = maxtext_arguments(spec, FILES, TOKENS)
-    sizes = {key: value for key, value in arguments.items() if key.endswith("_parallelism") and value != 1}
-    assert sizes == {"ici_data_parallelism": 2, "ici_fsdp_parallelism": 4, "ici_tensor_parallelism": 2}
+    assert arguments["num_slices"] == 2
+    sizes = {key: value for key, value in arguments.items() if key.endswith("_parallelism")}
+    assert sizes == {"ici_fsdp_parallelism": 8, "dcn_data_parallelism": 2}
 
 
-def test_slices_of_real_devices_keep_their_axes() -> None:
-    spec = with_fields(dataclasses.replace(SPEC, slices=2, platform="tpu"), ici_fsdp_parallelism=8)
-    assert "dcn_data_parallelism" not in maxtext_arguments(spec, FILES, TOKENS)
+def test_every_axis_of_the_mesh_has_its_two_fields() -> None:
+    """MaxText's mesh has an axis `stage`; a field `ici_stage_parallelism` it refuses."""
+    fields = json.loads((ROOT / "training" / "maxtext_schema.json").read_text())["fields"]
+    assert {f"{network}_{axis}_parallelism" for network in ("ici", "dcn") for axis in AXES} <= fields.keys()
+
+
+def test_slices_are_not_said_where_devices_know_theirs_or_there_is_one() -> None:
+    for spec in (dataclasses.replace(SPEC, slices=2, platform="tpu"), SPEC):
+        assert "num_slices" not in maxtext_arguments(spec, FILES, TOKENS)
 
 
 @given(

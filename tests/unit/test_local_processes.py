@@ -73,7 +73,9 @@ def host(
     """A host whose process runs `code`, and whose last word is `status`."""
     directory.mkdir(parents=True, exist_ok=True)
     process = start(directory, code)
-    record = HostRecord(index, 2, "127.0.0.1:1", "/src", "/env", "/cache", "uv", process.pid, process.create_time())
+    record = HostRecord(
+        index, 2, "127.0.0.1:1", "/store", "0" * 16, "/installed", "/cache", process.pid, process.create_time()
+    )
     hosts._write_record(directory, record)  # pyright: ignore[reportPrivateUsage]
     if status:
         write_status(directory, status)

@@ -13,7 +13,7 @@ from training.host_status import HostStatus, Phase
 
 
 def host(index: int, phase: str, step: int = 5, reason: str = "") -> HostState:
-    record = HostRecord(index, 2, "127.0.0.1:1", "/src", "/env", "/cache", "uv", 42, 0.0)
+    record = HostRecord(index, 2, "127.0.0.1:1", "/store", "0" * 16, "/installed", "/cache", 42, 0.0)
     status = HostStatus(
         Phase.TRAINING, started=0, updated=0, step=step, steps=10, loss=3.25, tokens_per_s=7000.4, eta_s=61
     )

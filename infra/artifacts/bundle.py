@@ -1,0 +1,97 @@
+"""The bundle: what hosts get besides wheels, under a hash that a preview knows from the sources alone.
+
+`MANIFEST` in the bundle lists every other file as sha256sum does; the bundle's hash is the first 16 hex digits of the
+SHA-256 of that list, so bootstrap.sh checks all of it with sha256sum. Owns which files belong to it and its archive.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.artifacts.layout import BUNDLE_ARCHIVE, bundle_key
+from infra.artifacts.store import Store
+
+MANIFEST = "MANIFEST"
+RUN_SPEC = "run_spec.yaml"
+WHEELHOUSE = "wheelhouse"  # the id of the wheelhouse to install
+LOCK = "pylock.toml"
+MODEL_DIRECTORY = "model"
+_CODE = (".py", ".sh")
+
+
+@dataclass(frozen=True)
+class BundleContents:
+    """What one stack puts in beside the training sources; paths are inside the bundle."""
+
+    run_spec: str
+    wheelhouse: str
+    lock: Path
+    model_file: Path | None = None
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """`files` maps paths inside the bundle to bytes, `MANIFEST` not among them."""
+
+    files: Mapping[str, bytes]
+
+    @property
+    def manifest(self) -> bytes:
+        lines = (f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in sorted(self.files.items()))
+        return "".join(lines).encode()
+
+    @property
+    def hash(self) -> str:
+        return hashlib.sha256(self.manifest).hexdigest()[:16]
+
+    def archive(self) -> bytes:
+        """A tar.gz of the same bytes on every machine; scripts are executable."""
+        raw = io.BytesIO()
+        with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+            for path, data in sorted({**self.files, MANIFEST: self.manifest}.items()):
+                member = tarfile.TarInfo(path)
+                member.size = len(data)
+                member.mode = 0o755 if path.endswith(".sh") else 0o644
+                tar.addfile(member, io.BytesIO(data))
+        return gzip.compress(raw.getvalue(), compresslevel=9, mtime=0)
+
+
+def collect(training: Path, contents: BundleContents) -> Bundle:
+    """Read everything that belongs to the bundle; `training` is the directory of the training package."""
+    files = {f"training/{path}": (training / path).read_bytes() for path in sources(training)}
+    files["training/.python-version"] = (training / ".python-version").read_bytes()
+    files[RUN_SPEC] = contents.run_spec.encode()
+    files[WHEELHOUSE] = f"{contents.wheelhouse}\n".encode()
+    files[LOCK] = contents.lock.read_bytes()
+    if contents.model_file:
+        files[f"{MODEL_DIRECTORY}/{contents.model_file.name}"] = contents.model_file.read_bytes()
+    return Bundle(files)
+
+
+def sources(training: Path) -> list[str]:
+    """The training package's code, as sorted paths relative to it. Caches, environments and patches stay behind."""
+    found: list[str] = []
+    for directory, children, names in os.walk(training):
+        children[:] = sorted(name for name in children if (Path(directory) / name / "__init__.py").is_file())
+        relative = Path(directory).relative_to(training)
+        found += [(relative / name).as_posix() for name in names if name.endswith(_CODE)]
+    return sorted(found)
+
+
+def put(bundle: Bundle, store: Store) -> None:
+    """The archive in a store; one that is there already is left alone."""
+    key = bundle_key(bundle.hash)
+    if store.has(key):
+        return
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / BUNDLE_ARCHIVE
+        file.write_bytes(bundle.archive())
+        store.put(key, file)

@@ -1,0 +1,91 @@
+"""Which artifacts nothing names. Pure: from a listing and the names in use to what may go.
+
+Owns the rule. Refuses to own where names come from (named.py) and
+deleting (operate/artifacts_cli.py). What it does not know the form of, it keeps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from infra.artifacts.layout import SUMS, object_key, wheelhouse_key
+from infra.artifacts.store import Entry, StoreError
+
+MIN_AGE = timedelta(days=1)  # a build in progress has objects that nothing names yet
+
+# The forms of infra/artifacts/layout.py
+_OBJECT = re.compile(r"objects/([0-9a-f]{64})/[^/]+")
+_WHEELHOUSE = re.compile(r"wheelhouses/([0-9a-f]{16})/([^/]+)")
+_BUNDLE = re.compile(r"bundles/([0-9a-f]{16})/[^/]+")
+_SUM = re.compile(r"([0-9a-f]{64})  ([^/]+)")
+
+
+@dataclass(frozen=True)
+class Named:
+    """Ids of wheelhouses and hashes of bundles that something uses."""
+
+    wheelhouses: frozenset[str] = frozenset()
+    bundles: frozenset[str] = frozenset()
+
+    def __or__(self, other: Named) -> Named:
+        return Named(self.wheelhouses | other.wheelhouses, self.bundles | other.bundles)
+
+
+def objects_of(wheelhouse: str, sums: str) -> frozenset[str]:
+    """The keys that a wheelhouse's SHA256SUMS names; sums: its text."""
+    keys: set[str] = set()
+    for number, line in enumerate(sums.splitlines(), start=1):
+        found = _SUM.fullmatch(line)
+        if found is None:
+            raise StoreError(
+                f"line {number} of {wheelhouse_key(wheelhouse)} is {line!r}, not '<sha256>  <file name>';"
+                f" put it right or delete that wheelhouse, then run it again"
+            )
+        keys.add(object_key(found[1], found[2]))
+    return frozenset(keys)
+
+
+def kept_wheelhouses(entries: Iterable[Entry], named: Named, now: datetime, min_age: timedelta) -> frozenset[str]:
+    """Wheelhouses of the store whose SHA256SUMS must be read: named ones, and those too young to judge."""
+    there: set[str] = set()
+    indexed: set[str] = set()
+    for entry in entries:
+        if found := _WHEELHOUSE.fullmatch(entry.key):
+            if found[2] == SUMS:
+                indexed.add(found[1])
+            if found[1] in named.wheelhouses or now - entry.updated < min_age:
+                there.add(found[1])
+    if broken := (there & named.wheelhouses) - indexed:
+        wheelhouse = min(broken)
+        raise StoreError(
+            f"wheelhouse {wheelhouse} is in use but has no {wheelhouse_key(wheelhouse)}, so its objects are unknown;"
+            f" push it again, then run gc again"
+        )
+    return frozenset(there & indexed)
+
+
+def unreferenced(
+    entries: Iterable[Entry], named: Named, sums: Mapping[str, str], now: datetime, min_age: timedelta = MIN_AGE
+) -> list[Entry]:
+    """What may go, in the order to delete it: SHA256SUMS before objects, so that a visible wheelhouse is whole.
+
+    sums: text of SHA256SUMS by id, for each of `kept_wheelhouses`.
+    """
+    objects: set[str] = set()
+    for wheelhouse, text in sums.items():
+        objects |= objects_of(wheelhouse, text)
+
+    def is_kept(key: str) -> bool:
+        if _OBJECT.fullmatch(key):
+            return key in objects
+        if found := _WHEELHOUSE.fullmatch(key):
+            return found[1] in sums or found[1] in named.wheelhouses
+        if found := _BUNDLE.fullmatch(key):
+            return found[1] in named.bundles
+        return True
+
+    gone = [entry for entry in entries if now - entry.updated >= min_age and not is_kept(entry.key)]
+    return sorted(gone, key=lambda entry: (not entry.key.endswith(f"/{SUMS}"), entry.key))

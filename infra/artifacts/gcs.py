@@ -1,0 +1,244 @@
+"""The artifact store that is a bucket, over google-cloud-storage.
+
+Owns how the promises of `Store` are kept on Cloud Storage: an upload appears at one moment and only where the key is
+free, checksums are compared here, and whatever Google's client raises becomes one sentence. Refuses to own retries,
+credentials and the emulator (STORAGE_EMULATOR_HOST): those are the client's.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import importlib
+from collections.abc import Generator, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import requests
+from google.api_core import exceptions as api
+from google.auth import exceptions as auth
+
+from infra.artifacts.store import (
+    PATIENCE_S,
+    REPAIR,
+    Entry,
+    NoObjectError,
+    StoreError,
+    check_key,
+    disk_errors,
+    whole_file,
+)
+
+# These packages ship no types, so their names are Any here.
+_crc: Any = importlib.import_module("google_crc32c")
+_storage: Any = importlib.import_module("google.cloud.storage")
+_storage_errors: Any = importlib.import_module("google.cloud.storage.exceptions")
+_storage_retry: Any = importlib.import_module("google.cloud.storage.retry")
+
+CHUNK_BYTES = 16 << 20  # the client keeps a chunk in memory per upload, and its own default is 100 MB
+RENEW_AFTER = timedelta(hours=1)  # far below the age that gc spares
+ROLE = "roles/storage.objectAdmin"
+
+
+class GcsStore:
+    """`gs://bucket[/prefix]`."""
+
+    def __init__(self, bucket: str, prefix: str, patience_s: float = PATIENCE_S) -> None:
+        self.uri = f"gs://{bucket}/{prefix}".rstrip("/")
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._bucket_name = bucket
+        self._seen_bucket = False
+        self._retry: Any = _storage_retry.DEFAULT_RETRY.with_timeout(patience_s)
+        with self._errors("open"):
+            self._client: Any = _storage.Client(project=None)
+            self._bucket: Any = self._client.bucket(bucket)
+            self._client._http.hooks["response"].append(_finish_errors)
+
+    def has(self, key: str) -> bool:
+        return self._find(key) is not None
+
+    def size(self, key: str) -> int:
+        return int(self._get(key).size)
+
+    def updated(self, key: str) -> datetime:
+        return self._get(key).updated
+
+    def read(self, key: str) -> bytes:
+        blob = self._get(key)
+        with self._errors(f"read {key} of"):
+            content: bytes = blob.download_as_bytes(
+                raw_download=True, checksum=None, if_generation_match=blob.generation, retry=self._retry
+            )
+        if len(content) != blob.size or _encode(_crc.value(content)) != blob.crc32c:
+            raise self._damaged(key)
+        return content
+
+    def fetch(self, key: str, file: Path) -> None:
+        blob = self._get(key)
+        with whole_file(file, f"write {key} of {self.uri} to {file}") as partial:
+            with self._errors(f"fetch {key} of"), partial.open("wb") as stream:
+                blob.download_to_file(
+                    stream, raw_download=True, checksum=None, if_generation_match=blob.generation, retry=self._retry
+                )
+            # the client checks nothing once it has continued a download that was cut
+            if partial.stat().st_size != blob.size or _crc32c(partial) != blob.crc32c:
+                raise self._damaged(key)
+
+    def put(self, key: str, file: Path) -> bool:
+        with disk_errors(f"read {file}"):
+            size, checksum = file.stat().st_size, _crc32c(file)
+        if existing := self._find(key):
+            self._same(key, existing, file, size, checksum)
+            if self._renew(key, existing):
+                return False
+        blob = self._bucket.blob(self._name(key), chunk_size=CHUNK_BYTES)
+        storing = f"store {file} as {key} in"
+        with disk_errors(f"read {file}"), self._errors(storing), file.open("rb") as stream:
+            try:
+                blob.upload_from_file(
+                    stream,
+                    size=size,
+                    content_type="application/octet-stream",
+                    if_generation_match=0,
+                    checksum="crc32c",
+                    retry=self._retry,
+                )
+            except api.PreconditionFailed:
+                blob = None  # someone else was faster, or the answer to our own upload was lost
+        if blob is None:
+            self._same(key, self._get(key), file, size, checksum)
+            return False
+        if blob.crc32c != checksum:
+            with self._errors(f"delete the damaged {key} of"):
+                blob.delete(if_generation_match=blob.generation, retry=self._retry)
+            raise StoreError(f"{file} changed while it was stored as {key} in {self.uri}; run it again")
+        return True
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        with self._errors("list"):
+            for blob in self._client.list_blobs(self._bucket, prefix=self._prefix + prefix, retry=self._retry):
+                yield Entry(str(blob.name).removeprefix(self._prefix), int(blob.size), blob.updated)
+        self._seen_bucket = True
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        return (entry.key for entry in self.entries(prefix))
+
+    def delete(self, key: str) -> None:
+        name = self._name(key)
+        with self._errors(f"delete {key} of"):
+            try:
+                self._bucket.delete_blob(name, retry=self._retry)
+            except api.NotFound:
+                self._check_bucket()
+
+    def _name(self, key: str) -> str:
+        return self._prefix + check_key(key)
+
+    def _find(self, key: str) -> Any:
+        """The object with its properties, or None."""
+        name = self._name(key)
+        with self._errors(f"look for {key} in"):
+            blob = self._bucket.get_blob(name, retry=self._retry)
+            if blob is None:
+                self._check_bucket()
+            else:
+                self._seen_bucket = True
+        return blob
+
+    def _get(self, key: str) -> Any:
+        blob = self._find(key)
+        if blob is None:
+            raise NoObjectError(f"there is no {key} in {self.uri}")
+        return blob
+
+    def _check_bucket(self) -> None:
+        """Without a bucket every object is "not found" too. A listing tells: accounts of hosts may not get buckets."""
+        if not self._seen_bucket:
+            list(self._client.list_blobs(self._bucket, max_results=1, retry=self._retry))
+            self._seen_bucket = True
+
+    def _renew(self, key: str, blob: Any) -> bool:
+        """Make an object in use young again for gc; False where gc was faster."""
+        if datetime.now(UTC) - blob.updated < RENEW_AFTER:
+            return True
+        with self._errors(f"renew {key} of"):
+            blob.metadata = {"slipway-put": datetime.now(UTC).isoformat()}
+            try:
+                blob.patch(if_generation_match=blob.generation, retry=self._retry)
+            except (api.NotFound, api.PreconditionFailed):
+                return False
+        return True
+
+    def _same(self, key: str, blob: Any, file: Path, size: int, checksum: str) -> None:
+        if blob.size != size:
+            raise StoreError(f"{key} in {self.uri} has {blob.size} bytes, but {file} has {size}; {REPAIR}")
+        if blob.crc32c != checksum:
+            raise StoreError(f"{key} in {self.uri} has another checksum than {file}; {REPAIR}")
+
+    def _damaged(self, key: str) -> StoreError:
+        return StoreError(f"{key} of {self.uri} arrived damaged (checksum mismatch); run it again")
+
+    @contextlib.contextmanager
+    def _errors(self, doing: str) -> Generator[None]:
+        """Whatever the client raises while `doing` something to this store, as one sentence."""
+        try:
+            yield
+        except api.RetryError as error:
+            cause: BaseException | None = error.cause  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            raise self._sentence(doing, cause or error) from error
+        except (api.GoogleAPIError, auth.GoogleAuthError, requests.RequestException) as error:
+            raise self._sentence(doing, error) from error
+        except (_storage_errors.DataCorruption, _storage_errors.InvalidResponse) as error:
+            raise self._sentence(doing, error) from error
+        except ConnectionError as error:  # the client's own, for a body that ended early
+            raise self._sentence(doing, error) from error
+
+    def _sentence(self, doing: str, error: BaseException) -> StoreError:
+        what = f"cannot {doing} {self.uri}"
+        said = _first_line(error)
+        match error:
+            case api.NotFound():
+                return StoreError(
+                    f"{what}: there is no bucket '{self._bucket_name}' that this account can see;"
+                    f" fix the name, or create it with its foundation stack"
+                )
+            case api.Forbidden():
+                return StoreError(f"{what}: permission denied; give this account {ROLE} on the bucket ({said})")
+            case api.Unauthorized() | auth.DefaultCredentialsError() | auth.RefreshError():
+                return StoreError(
+                    f"{what}: no valid Google credentials; run: gcloud auth application-default login ({said})"
+                )
+            case api.BadRequest() if "crc32c" in said.lower():
+                return StoreError(f"{what}: it arrived damaged (checksum mismatch); run it again")
+            case _ if isinstance(error, _storage_errors.DataCorruption):
+                return StoreError(f"{what}: it arrived damaged (checksum mismatch); run it again")
+            case api.GoogleAPICallError():
+                return StoreError(f"{what}: Cloud Storage answered {error.code}: {said}")
+            case _:
+                return StoreError(f"{what}: no connection to Cloud Storage ({said}); run it again when there is one")
+
+
+def _finish_errors(response: requests.Response, *args: object, **options: object) -> None:
+    """Give the connection back: the client leaves the answer to a download unread where it is an error."""
+    del args, options
+    if response.status_code >= 400:
+        _ = response.content
+
+
+def _first_line(error: BaseException) -> str:
+    message = str(getattr(error, "message", "")) or str(error)  # the message alone lacks "404 GET <address>:"
+    return (message.strip() or type(error).__name__).splitlines()[0][:300]
+
+
+def _crc32c(file: Path) -> str:
+    value: int = 0
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            value = _crc.extend(value, block)
+    return _encode(value)
+
+
+def _encode(value: int) -> str:
+    """As Cloud Storage writes it."""
+    return base64.b64encode(value.to_bytes(4, "big")).decode()

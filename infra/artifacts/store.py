@@ -1,0 +1,281 @@
+"""The artifact store: whole, immutable objects under keys, in a directory or a bucket.
+
+Owns what a key is, the promises of `Store`, and the store that is a directory. Refuses to own what keys mean:
+wheelhouses and bundles name their objects themselves. A bucket's half is `infra/artifacts/gcs.py`, imported only when a
+`gs://` store is opened, because Google's client costs half a second at start-up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+PARTIAL = ".partial"  # where a directory store keeps what is being written; no key may use the name
+ABANDONED_S = 86_400.0  # a partial file that nobody wrote to for so long belongs to a process that was killed
+PATIENCE_S = 120.0  # how long faults of the network are tried again
+
+
+class StoreError(Exception):
+    """What is wrong with a store or an object, in one sentence."""
+
+
+class NoObjectError(StoreError):
+    """The store is there, the object is not."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An object as a listing shows it. size in bytes, updated with a time zone."""
+
+    key: str
+    size: int
+    updated: datetime
+
+
+class Store(Protocol):
+    """Objects that are whole or absent and never change; every error is a StoreError.
+
+    Keys are relative posix paths. A `prefix` is a plain prefix of the string: `bundles/ab` finds `bundles/abc/x`.
+    """
+
+    @property
+    def uri(self) -> str: ...
+
+    def has(self, key: str) -> bool: ...
+
+    def size(self, key: str) -> int: ...
+
+    def updated(self, key: str) -> datetime: ...
+
+    def read(self, key: str) -> bytes:
+        """The whole object; for small ones."""
+        ...
+
+    def fetch(self, key: str, file: Path) -> None:
+        """Write the object to `file`, which appears whole and verified, or stays as it was."""
+        ...
+
+    def put(self, key: str, file: Path) -> bool:
+        """Store `file` if the key is free. False where an equal object was there already, whose age starts anew for gc;
+        an error where it was another.
+        """
+        ...
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        """Objects in the order of their keys."""
+        ...
+
+    def keys(self, prefix: str = "") -> Iterator[str]: ...
+
+    def delete(self, key: str) -> None:
+        """Remove the object; one that is gone already is fine."""
+        ...
+
+
+def open_store(uri: str | Path, patience_s: float = PATIENCE_S) -> Store:
+    """A directory (made on the first put) or `gs://bucket[/prefix]`; nothing is asked of a bucket yet."""
+    text = str(uri)
+    scheme = text.partition("://")[0] if "://" in text else ""
+    if not scheme and text:
+        return LocalStore(Path(text))
+    parts = urlsplit(text) if scheme in ("file", "gs") else None
+    if parts is not None and scheme == "file" and parts.path and parts.netloc in ("", "localhost"):
+        return LocalStore(Path(unquote(parts.path)))
+    if parts is not None and scheme == "gs" and parts.netloc and not parts.query and not parts.fragment:
+        from infra.artifacts.gcs import GcsStore  # here, because importing Google's client costs half a second
+
+        prefix = parts.path.strip("/")
+        if prefix:
+            check_key(prefix)
+        return GcsStore(parts.netloc, prefix, patience_s)
+    raise StoreError(
+        f"'{text}' is not an artifact store; allowed are a directory, file:///directory and gs://bucket[/prefix]"
+    )
+
+
+def check_key(key: str) -> str:
+    """The key itself, if it is one."""
+    parts = key.split("/")
+    if not key.isprintable() or any(part in ("", ".", "..") for part in parts) or PARTIAL in parts:
+        raise StoreError(
+            f"{key!r} is not a key; keys are relative printable paths without '.', '..', '{PARTIAL}' or empty parts"
+        )
+    return key
+
+
+@contextlib.contextmanager
+def disk_errors(doing: str) -> Generator[None]:
+    """Whatever the operating system refuses while `doing`, as one sentence."""
+    try:
+        yield
+    except OSError as error:
+        todo = {
+            errno.ENOSPC: "; free some space and run it again",
+            errno.EDQUOT: "; free some space and run it again",
+            errno.EACCES: "; this user may not",
+            errno.EPERM: "; this user may not",
+        }.get(error.errno or 0, "")
+        raise StoreError(f"cannot {doing}: {(error.strerror or str(error)).lower()}{todo}") from error
+
+
+@contextlib.contextmanager
+def whole_file(file: Path, doing: str) -> Generator[Path]:
+    """A partial file to write, which becomes `file` at the end and leaves nothing behind where that fails."""
+    partial = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.partial")
+    with disk_errors(doing):
+        try:
+            yield partial
+            partial.replace(file)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+class LocalStore:
+    """A directory: every object a file at its key. Files are written aside and linked into place."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.absolute()
+
+    @property
+    def uri(self) -> str:
+        return str(self.directory)
+
+    def path(self, key: str) -> Path:
+        """Where the object's file is, or would be."""
+        return self.directory / check_key(key)
+
+    def has(self, key: str) -> bool:
+        return self.path(key).is_file()
+
+    def size(self, key: str) -> int:
+        return self._stat(key).st_size
+
+    def updated(self, key: str) -> datetime:
+        return datetime.fromtimestamp(self._stat(key).st_mtime, UTC)
+
+    def read(self, key: str) -> bytes:
+        with self._present(key):
+            return self.path(key).read_bytes()
+
+    def fetch(self, key: str, file: Path) -> None:
+        self._stat(key)
+        with whole_file(file, f"copy {key} of {self.uri} to {file}") as partial:
+            shutil.copyfile(self.path(key), partial)
+            self._verify(partial, _digest(self.path(key)), key)
+
+    def put(self, key: str, file: Path) -> bool:
+        target = self.path(key)
+        with disk_errors(f"store {file} as {key} in {self.uri}"):
+            digest = _digest(file)
+            if target.exists() and self._renew(key, file, digest):
+                return False
+            aside = self._aside()
+            partial = aside / uuid.uuid4().hex
+            try:
+                _copy_to_disk(file, partial)
+                self._verify(partial, digest, key)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.hardlink_to(partial)  # a rename would overwrite what another process has put since
+            except FileExistsError:
+                return False if self._renew(key, file, digest) else self.put(key, file)
+            finally:
+                partial.unlink(missing_ok=True)
+        return True
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        """Objects that vanish while they are listed are left out."""
+        for key in self.keys(prefix):
+            with contextlib.suppress(NoObjectError):
+                stat = self._stat(key)
+                yield Entry(key, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        below = self.directory / prefix.rpartition("/")[0]
+        found: list[str] = []
+        with disk_errors(f"list {below}"):
+            for folder, folders, files in below.walk(on_error=_unless_missing):
+                if PARTIAL in folders:
+                    folders.remove(PARTIAL)
+                found += [(folder / name).relative_to(self.directory).as_posix() for name in files]
+        yield from sorted(key for key in found if key.startswith(prefix))
+
+    def delete(self, key: str) -> None:
+        with disk_errors(f"delete {key} of {self.uri}"):
+            self.path(key).unlink(missing_ok=True)  # its directory stays: a put may be about to use it
+
+    def _aside(self) -> Path:
+        """The directory for partial files (and for the work of builds), without what killed processes have left."""
+        aside = self.directory / PARTIAL
+        aside.mkdir(parents=True, exist_ok=True)
+        for partial in aside.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # its writer has just ended
+                if partial.stat().st_mtime > time.time() - ABANDONED_S:
+                    continue
+                if partial.is_dir():
+                    shutil.rmtree(partial)
+                else:
+                    partial.unlink()
+        return aside
+
+    def _stat(self, key: str) -> os.stat_result:
+        with self._present(key):
+            return self.path(key).stat()
+
+    @contextlib.contextmanager
+    def _present(self, key: str) -> Generator[None]:
+        with disk_errors(f"read {key} of {self.uri}"):
+            try:
+                yield
+            except (FileNotFoundError, NotADirectoryError):
+                raise NoObjectError(f"there is no {key} in {self.uri}") from None
+
+    def _renew(self, key: str, file: Path, digest: str) -> bool:
+        """Make an object in use young again for gc; False where gc was faster."""
+        try:
+            self._same(key, file, digest)
+            os.utime(self.path(key))
+        except (FileNotFoundError, NoObjectError):
+            return False
+        return True
+
+    def _same(self, key: str, file: Path, digest: str) -> None:
+        there, here = self.size(key), file.stat().st_size
+        if there != here:
+            raise StoreError(f"{key} in {self.uri} has {there} bytes, but {file} has {here}; {REPAIR}")
+        if _digest(self.path(key)) != digest:
+            raise StoreError(f"{key} in {self.uri} has another checksum than {file}; {REPAIR}")
+
+    def _verify(self, written: Path, digest: str, key: str) -> None:
+        if _digest(written) != digest:
+            raise StoreError(f"{key} of {self.uri} changed on its way (checksum mismatch); run it again")
+
+
+REPAIR = "objects never change, so one of them is broken: delete the wrong one"
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _copy_to_disk(source: Path, target: Path) -> None:
+    with source.open("rb") as reading, target.open("xb") as writing:
+        shutil.copyfileobj(reading, writing, 1 << 20)
+        writing.flush()
+        os.fsync(writing.fileno())  # the name must not outlive a power cut that the content does not
+
+
+def _unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

@@ -1,0 +1,74 @@
+"""What the hosts of a stack install, decided from sources at preview: wheelhouse and bundle, by id and hash.
+
+Owns the derivation, the same for every target. Refuses to own how it is built (infra/wheels/, infra/artifacts/) and
+where it is stored: the target names the store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.artifacts.bundle import BundleContents, collect
+from infra.paths import ROOT, TRAINING, WORK
+from infra.settings import Settings, SettingsError
+from infra.wheels.identity import FETCHED_PYTHON, WheelhouseInputs, wheelhouse_inputs
+from infra.wheels.locks import LockError, lock_path
+from training.data.hash_cache import HashCache
+from training.run_spec import RunSpec
+
+
+@dataclass(frozen=True)
+class HostSoftware:
+    """`contents` is what `up` makes the bundle of; `bundle` is the hash that it must have."""
+
+    wheelhouse: WheelhouseInputs
+    contents: BundleContents
+    bundle: str
+
+    @property
+    def overlay(self) -> list[str]:
+        return [str(wheel) for wheel in self.wheelhouse.overlay]
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a reviewer should know of it."""
+        wheels = self.wheelhouse
+        line = f"hosts install wheelhouse {wheels.id} ({wheels.platform}, {wheels.channel}) and bundle {self.bundle}"
+        return (line, *(f"overlay: {wheel}" for wheel in self.overlay))
+
+    @property
+    def build_arguments(self) -> list[str]:
+        """Arguments of `slipway wheels build` for this wheelhouse."""
+        wheels = self.wheelhouse
+        arguments = ["--platform", wheels.platform, "--channel", wheels.channel]
+        if wheels.overlay:
+            arguments += ["--overlay", str(wheels.overlay[0].path.parent)]
+        if wheels.python_archive:
+            arguments += ["--python-archive", str(wheels.python_archive)]
+        return arguments
+
+
+def host_software(settings: Settings, spec: RunSpec, work: Path = WORK) -> HostSoftware:
+    """Hash what the stack's hosts will install. Raises SettingsError for an overlay or archive that is not there."""
+    hashes = HashCache(work / "cache" / "overlay-stat.json")
+    overlay = ROOT / settings.overlay if settings.overlay else None
+    try:
+        wheelhouse = wheelhouse_inputs(spec.platform, settings.channel, hashes, overlay, python_archive(settings))
+        hashes.save()
+    except LockError as error:
+        raise SettingsError(str(error)) from None
+    model_file = ROOT / settings.model_file if settings.model_file else None
+    lock = lock_path(spec.platform, settings.channel)
+    contents = BundleContents(spec.to_yaml(), wheelhouse.id, lock, model_file)
+    return HostSoftware(wheelhouse, contents, collect(TRAINING, contents).hash)
+
+
+def python_archive(settings: Settings) -> Path | str | None:
+    """The archive of the stack's `python_archive`, or FETCHED_PYTHON, or None."""
+    given = settings.python_archive
+    if given is None or given == FETCHED_PYTHON:
+        return given
+    if not (ROOT / given).is_file():
+        raise SettingsError(f"python_archive is '{given}', which is no file; give one, or `{FETCHED_PYTHON}`")
+    return ROOT / given

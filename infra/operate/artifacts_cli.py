@@ -1,0 +1,69 @@
+"""Commands of `slipway` about the artifact store.
+
+Entry point: reads the world, prints, deletes. The rules are in infra/artifacts/.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.filesize import decimal
+from rich.markup import escape
+
+from infra.artifacts.gc import kept_wheelhouses, unreferenced
+from infra.artifacts.layout import wheelhouse_key
+from infra.artifacts.named import by_records, by_stacks
+from infra.artifacts.store import Entry, NoObjectError, Store, StoreError, open_store
+from infra.paths import ARTIFACTS, ROOT, WORK
+
+
+def gc(
+    uri: Annotated[str, typer.Argument(help="A directory or gs://bucket[/prefix].")] = str(ARTIFACTS),
+    delete: Annotated[bool, typer.Option("--delete", help="Delete what the table shows.")] = False,
+    min_age_h: Annotated[float, typer.Option(min=0, help="Keep what is younger, in hours.")] = 24.0,
+) -> None:
+    """Show, or with --delete remove, artifacts that no stack of this backend and no run record names."""
+    try:
+        _gc(uri, delete, timedelta(hours=min_age_h))
+    except StoreError as error:
+        Console(stderr=True).print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from None
+
+
+def _gc(uri: str, delete: bool, min_age: timedelta) -> None:
+    store = open_store(uri)
+    # The listing comes before the names: what a push adds meanwhile is not in it.
+    entries = list(store.entries())
+    now = datetime.now(UTC)
+    in_stacks, stacks = by_stacks(ROOT)
+    in_records, records = by_records(store, WORK)
+    named = in_stacks | in_records
+    sums = {each: store.read(wheelhouse_key(each)).decode() for each in kept_wheelhouses(entries, named, now, min_age)}
+    gone = unreferenced(entries, named, sums, now, min_age)
+    asked = f"{len(stacks)} stacks and {records} run records name {len(named.wheelhouses)} wheelhouses and "
+    typer.echo(f"{store.uri}: {asked}{len(named.bundles)} bundles")
+    if not gone:
+        typer.echo("nothing to delete")
+        return
+    for entry in gone:
+        typer.echo(f"{decimal(entry.size):>12}  {(now - entry.updated).days:>5} days  {entry.key}")
+    total = f"{len(gone)} objects, {decimal(sum(entry.size for entry in gone))}"
+    if not delete:
+        typer.echo(f"{total} would go; delete them with: slipway gc {uri} --delete")
+        return
+    deleted = [entry for entry in gone if _delete(store, entry)]
+    typer.echo(f"deleted {len(deleted)} objects, {decimal(sum(entry.size for entry in deleted))}")
+
+
+def _delete(store: Store, entry: Entry) -> bool:
+    """False where the object is gone already, or a push has come to use it since it was listed."""
+    try:
+        if store.updated(entry.key) != entry.updated:
+            return False
+    except NoObjectError:
+        return False
+    store.delete(entry.key)
+    return True

@@ -1,0 +1,210 @@
+"""What the SDK's source does not say of a resource type: its id, what a change replaces, what the cloud fills in.
+
+Owns: one row per type whose id or outputs other resources are built from; every other type gets a made-up id. Rows
+follow the "Import" and "Attributes" parts of each type's page in the provider's documentation, replaces its ForceNew.
+Refuses to own: inputs and their types (schema.py), and state (store.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from infra.providers.resource import UNKNOWN, ResourceError
+from infra.standins.gcp.schema import ListOf, MapOf, ObjectOf, ResourceType, Scalar, Type
+
+# Where a thing lies and what it is called cannot be changed, whatever it is.
+_ALWAYS_REPLACED = frozenset(("name", "project", "location", "region", "zone"))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """id and outputs are templates over inputs, provider defaults and `{id}`.
+
+    replaces: what cannot be changed, besides _ALWAYS_REPLACED and what the id is made of.
+    updates: of what is always replaced elsewhere, what here is not. shared: a grant; making it twice is one grant.
+    """
+
+    id: str
+    replaces: frozenset[str] = frozenset()
+    outputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    updates: frozenset[str] = frozenset()
+    shared: bool = False
+
+
+def _compute(path: str, *replaces: str, **outputs: str) -> Kind:
+    link = "https://www.googleapis.com/compute/v1/{id}"
+    return Kind("projects/{project}/" + path, frozenset(replaces), {"selfLink": link, **outputs})
+
+
+def _grant(of: str) -> Kind:
+    return Kind(of + "/{role}/{member}", frozenset(("condition",)), shared=True)
+
+
+_REPOSITORY = "projects/{project}/locations/{location}/repositories/{repositoryId}"
+_KINDS: dict[str, Kind] = {
+    "gcp:compute/network:Network": _compute(
+        "global/networks/{name}", "autoCreateSubnetworks", "description", networkId="{number}", numericId="{number}"
+    ),
+    "gcp:compute/subnetwork:Subnetwork": _compute(
+        # a wider ipCidrRange is applied in place by the official plugin; a stack that relies on it does not exist
+        "regions/{region}/subnetworks/{name}",
+        "network",
+        "description",
+        "purpose",
+        "ipCidrRange",
+    ),
+    "gcp:compute/firewall:Firewall": _compute("global/firewalls/{name}", "network", "direction"),
+    "gcp:compute/router:Router": _compute("regions/{region}/routers/{name}", "network"),
+    "gcp:compute/routerNat:RouterNat": Kind("{project}/{region}/{router}/{name}"),
+    "gcp:compute/address:Address": _compute(
+        "regions/{region}/addresses/{name}", "addressType", "network", "subnetwork"
+    ),
+    "gcp:compute/globalAddress:GlobalAddress": _compute("global/addresses/{name}", "addressType", "network", "purpose"),
+    "gcp:compute/instance:Instance": _compute(
+        "zones/{zone}/instances/{name}", "bootDisk", "canIpForward", "guestAccelerators", instanceId="{number}"
+    ),
+    "gcp:compute/resourcePolicy:ResourcePolicy": _compute("regions/{region}/resourcePolicies/{name}", "workloadPolicy"),
+    "gcp:container/cluster:Cluster": Kind(
+        "projects/{project}/locations/{location}/clusters/{name}",
+        frozenset(("network", "subnetwork", "ipAllocationPolicy", "initialNodeCount")),
+        {"endpoint": "192.0.2.1", "selfLink": "https://container.googleapis.com/v1/{id}"},
+    ),
+    "gcp:container/nodePool:NodePool": Kind(
+        "projects/{project}/locations/{location}/clusters/{cluster}/nodePools/{name}",
+        frozenset(("placementPolicy", "queuedProvisioning", "initialNodeCount", "maxPodsPerNode")),
+    ),
+    "gcp:tpu/v2Vm:V2Vm": Kind(
+        "projects/{project}/locations/{zone}/nodes/{name}",
+        frozenset(("acceleratorType", "acceleratorConfig", "runtimeVersion", "networkConfig", "schedulingConfig")),
+    ),
+    "gcp:storage/bucket:Bucket": Kind(
+        "{name}",
+        frozenset(("customPlacementConfig", "enableObjectRetention")),
+        {"url": "gs://{name}", "selfLink": "https://www.googleapis.com/storage/v1/b/{name}"},
+        updates=frozenset(("project",)),
+    ),
+    "gcp:storage/bucketIAMMember:BucketIAMMember": _grant("b/{bucket}"),
+    "gcp:serviceaccount/account:Account": Kind(
+        "projects/{project}/serviceAccounts/{accountId}@{project}.iam.gserviceaccount.com",
+        outputs={
+            "email": "{accountId}@{project}.iam.gserviceaccount.com",
+            "member": "serviceAccount:{accountId}@{project}.iam.gserviceaccount.com",
+            "name": "{id}",
+            "uniqueId": "{number}",
+        },
+    ),
+    "gcp:serviceaccount/iAMMember:IAMMember": _grant("{serviceAccountId}"),
+    "gcp:projects/iAMMember:IAMMember": _grant("{project}"),
+    "gcp:projects/service:Service": Kind("{project}/{service}", shared=True),
+    "gcp:artifactregistry/repository:Repository": Kind(
+        _REPOSITORY,
+        frozenset(("format", "mode", "kmsKeyName")),
+        {"name": "{repositoryId}", "registryUri": "{location}-docker.pkg.dev/{project}/{repositoryId}"},
+    ),
+    "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember": _grant(
+        "projects/{project}/locations/{location}/repositories/{repository}"
+    ),
+    "gcp:kms/keyRing:KeyRing": Kind("projects/{project}/locations/{location}/keyRings/{name}"),
+    "gcp:kms/cryptoKey:CryptoKey": Kind(
+        "{keyRing}/cryptoKeys/{name}", frozenset(("purpose", "destroyScheduledDuration", "importOnly"))
+    ),
+    "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember": _grant("{cryptoKeyId}"),
+    "gcp:secretmanager/secret:Secret": Kind(
+        "projects/{project}/secrets/{secretId}",
+        frozenset(("replication",)),
+        {"name": "projects/{number}/secrets/{secretId}"},
+    ),
+    "gcp:secretmanager/secretVersion:SecretVersion": Kind(
+        "{secret}/versions/1", frozenset(("secretData",)), {"name": "{id}", "version": "1"}
+    ),
+    "gcp:secretmanager/secretIamMember:SecretIamMember": _grant("projects/{project}/secrets/{secretId}"),
+    "gcp:billing/budget:Budget": Kind(
+        "billingAccounts/{billingAccount}/budgets/{urnHash}", outputs={"name": "{urnHash}"}
+    ),
+}
+
+
+def of(token: str, resource: ResourceType) -> Kind:
+    """The type's row, or one made up from what it takes."""
+    if token in _KINDS:
+        return _KINDS[token]
+    if token.endswith(("Member", "Binding", "Policy")) and "IAM" in token.upper():
+        return Kind("grants/{urnHash}", frozenset(resource.inputs), shared=True)
+    place = next((key for key in ("zone", "region", "location") if key in resource.inputs), None)
+    scope = f"locations/{{{place}}}" if place else "global"
+    last = "{name}" if "name" in resource.inputs else "{urnHash}"
+    return Kind(f"projects/{{project}}/{scope}/{token.split(':')[1].rpartition('/')[2]}s/{last}")
+
+
+def replaces(kind: Kind, key: str) -> bool:
+    if key in kind.replaces or f"{{{key}}}" in kind.id:
+        return True
+    return key in _ALWAYS_REPLACED and key not in kind.updates
+
+
+def planned(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Outputs at preview of a create: what is given, and UNKNOWN for what the cloud always fills in."""
+    return {key: UNKNOWN for key, output in resource.outputs.items() if output.required} | _given(resource, inputs)
+
+
+def updated(resource: ResourceType, outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Outputs after an update: what is given, and as it was what the cloud has filled in."""
+    kept = {
+        key: outputs[key]
+        for key, output in resource.outputs.items()
+        if key in outputs and (output.required or key not in resource.inputs)
+    }
+    return kept | _given(resource, inputs)
+
+
+def made(
+    kind: Kind, resource: ResourceType, urn: str, inputs: Mapping[str, Any], defaults: Mapping[str, str]
+) -> tuple[str, dict[str, Any]]:
+    """Id and outputs of what a create makes. defaults: project, region and zone of the provider."""
+    given = _given(resource, inputs)
+    digest = hashlib.sha256(urn.encode()).hexdigest()
+    words = {
+        **{key: value for key, value in defaults.items() if value},
+        **{key: str(value) for key, value in given.items() if isinstance(value, str | int | float)},
+        "number": str(int(digest[:15], 16)),
+        "urnHash": digest[:16],
+    }
+    words.setdefault("location", words.get("zone") or words.get("region", ""))
+    words["id"] = identifier = _fill(kind.id, words)
+    filled: dict[str, Any] = {}
+    for key, output in resource.outputs.items():
+        if key in kind.outputs:
+            filled[key] = _fill(kind.outputs[key], words)
+        elif output.required and key not in given:
+            # what the cloud would answer is not known here: the place of it, or a value of the right type
+            filled[key] = words[key] if key in (*defaults, "location", "name") and key in words else _blank(output.type)
+    return identifier, filled | given
+
+
+def _given(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs as outputs; labels come back under two more names."""
+    given = {key: value for key, value in inputs.items() if not key.startswith("__")}
+    also = ("effectiveLabels", "pulumiLabels") if "labels" in given else ()
+    return given | {key: given["labels"] for key in also if key in resource.outputs}
+
+
+def _fill(template: str, words: Mapping[str, str]) -> str:
+    try:
+        return template.format_map(words)
+    except KeyError as missing:
+        raise ResourceError(f"{missing} is not set; set it on the resource or on the provider") from None
+
+
+def _blank(kind: Type) -> Any:
+    match kind:
+        case Scalar(name):
+            return {"str": "", "int": 0, "float": 0, "bool": False}[name]
+        case ListOf():
+            return []
+        case MapOf() | ObjectOf():
+            return {}
+        case _:
+            return None

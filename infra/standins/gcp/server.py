@@ -1,0 +1,243 @@
+"""The engine's protocol for any gcp resource type: check, plan, and make as files.
+
+Owns: property values on the wire, names that the program left out, previews, diffs. What a type takes is in schema.py,
+what is refused in rules.py, ids and replacements in kinds.py, files in store.py.
+"""
+# pyright: reportUnknownMemberType=false
+# ruff: noqa: N802 - the protocol's method names
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from concurrent import futures
+from typing import Any, cast
+
+from google.protobuf import empty_pb2, struct_pb2
+
+from infra.providers.proto import grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
+from infra.providers.resource import UNKNOWN, ResourceError
+from infra.providers.server import end_with_engine, to_values
+from infra.standins.gcp import kinds, rules, schema
+from infra.standins.gcp.store import Store
+
+# The engine's spelling of "not known before the update runs" (sdk/go/common/resource/plugin/rpc.go).
+_UNKNOWN_SENTINEL = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+# Keys of the inputs that the plugin filled in itself, as the official plugin keeps them.
+_DEFAULTS = "__defaults"
+_MAX_CALLS = 16
+# Environment variables that stand for a setting of the provider (its documentation, Configuration Reference).
+_ENVIRONMENT = {
+    "project": ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"),
+    "region": ("GOOGLE_REGION", "GCLOUD_REGION", "CLOUDSDK_COMPUTE_REGION"),
+    "zone": ("GOOGLE_ZONE", "GCLOUD_ZONE", "CLOUDSDK_COMPUTE_ZONE"),
+    "accessToken": ("GOOGLE_OAUTH_ACCESS_TOKEN",),
+}
+_CLIENT_CONFIG = "gcp:organizations/getClientConfig:getClientConfig"
+
+
+class Server(provider_pb2_grpc.ResourceProviderServicer):
+    """directory: where things are made, or None. environment: what the provider's settings fall back to."""
+
+    def __init__(self, environment: Mapping[str, str], directory: str | None) -> None:
+        self._version = schema.version()
+        self._store = Store(directory, self._version)
+        self._settings = {
+            key: next((environment[name] for name in names if environment.get(name)), "")
+            for key, names in _ENVIRONMENT.items()
+        }
+
+    # What the plugin is.
+
+    def Handshake(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return provider_pb2.ProviderHandshakeResponse()
+
+    def GetPluginInfo(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return plugin_pb2.PluginInfo(version=self._version)
+
+    def GetSchema(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return provider_pb2.GetSchemaResponse(schema=json.dumps({"name": "gcp", "version": self._version}))
+
+    def Attach(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return empty_pb2.Empty()
+
+    def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return empty_pb2.Empty()  # no call takes longer than a file
+
+    def CheckConfig(self, request: Any, context: grpc.ServicerContext) -> Any:
+        known = {**schema.provider_fields(), "version": schema.Field(schema.Anything(), False)}
+        unknown = rules.unknown_keys(known, to_values(request.news), "", "the gcp provider")
+        return provider_pb2.CheckResponse(inputs=request.news, failures=_failures(unknown, "gcp"))
+
+    def DiffConfig(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
+
+    def Configure(self, request: Any, context: grpc.ServicerContext) -> Any:
+        given = to_values(request.args)
+        self._settings |= {key: value for key in self._settings if (value := given.get(key))}
+        return provider_pb2.ConfigureResponse(acceptSecrets=False, supportsPreview=True, acceptResources=False)
+
+    # One resource.
+
+    def Check(self, request: Any, context: grpc.ServicerContext) -> Any:
+        resource = self._resource(request.urn, context)
+        inputs, old = _given(request.news), to_values(request.olds)
+        found = rules.problems(resource, inputs, self._settings["project"])
+        name = resource.inputs.get("name")
+        filled: list[str] = []
+        if name is not None and not name.required and "name" not in inputs and "namePrefix" not in inputs:
+            filled.append("name")
+            was_filled = "name" in old.get(_DEFAULTS, [])
+            inputs["name"] = old["name"] if was_filled else _name(request.urn, request.randomSeed)
+        return provider_pb2.CheckResponse(
+            inputs=_to_struct(inputs | {_DEFAULTS: filled}), failures=_failures(found, request.urn.split("::")[-1])
+        )
+
+    def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
+        kind = kinds.of(_token(request.urn), self._resource(request.urn, context))
+        old, new = to_values(request.old_inputs), to_values(request.news)
+        changed = [key for key in sorted({*old, *new} - {_DEFAULTS}) if old.get(key) != new.get(key)]
+        replaced = [key for key in changed if kinds.replaces(kind, key)]
+        wire = provider_pb2.PropertyDiff
+        detailed = {
+            key: provider_pb2.PropertyDiff(kind=_change(key, old, new, key in replaced, wire), inputDiff=True)
+            for key in changed
+        }
+        response = provider_pb2.DiffResponse
+        return response(
+            changes=response.DIFF_SOME if changed else response.DIFF_NONE,
+            replaces=replaced,
+            # two things cannot have one name; a name that was filled in is another one after a replacement
+            deleteBeforeReplace=bool(replaced) and "name" not in new.get(_DEFAULTS, []) and "name" not in changed,
+            diffs=changed,
+            detailedDiff=detailed,
+            hasDetailedDiff=True,
+        )
+
+    def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
+        resource = self._resource(request.urn, context)
+        inputs = to_values(request.properties)
+        if request.preview:
+            return provider_pb2.CreateResponse(properties=_to_struct(kinds.planned(resource, inputs)))
+        token = _token(request.urn)
+        kind = kinds.of(token, resource)
+
+        def create() -> tuple[str, dict[str, Any]]:
+            identifier, outputs = kinds.made(kind, resource, request.urn, inputs, self._places())
+            (self._store.put if kind.shared else self._store.create)(token, identifier, outputs)
+            return identifier, outputs
+
+        identifier, outputs = _act(context, create)
+        return provider_pb2.CreateResponse(id=identifier, properties=_to_struct(outputs))
+
+    def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
+        resource = self._resource(request.urn, context)
+        found = _act(context, lambda: self._store.read(_token(request.urn), request.id))
+        if found is None:
+            return provider_pb2.ReadResponse()
+        known = to_values(request.inputs)
+        # an import knows no inputs yet: everything that can be one is
+        keys = set(known) - {_DEFAULTS} or set(resource.inputs)
+        inputs = {key: found[key] for key in keys if key in found} | {_DEFAULTS: known.get(_DEFAULTS, [])}
+        return provider_pb2.ReadResponse(id=request.id, properties=_to_struct(found), inputs=_to_struct(inputs))
+
+    def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
+        resource = self._resource(request.urn, context)
+        properties = kinds.updated(resource, to_values(request.olds), to_values(request.news))
+        if not request.preview:
+            _act(context, lambda: self._store.update(_token(request.urn), request.id, properties))
+        return provider_pb2.UpdateResponse(properties=_to_struct(properties))
+
+    def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
+        _act(context, lambda: self._store.delete(_token(request.urn), request.id))
+        return empty_pb2.Empty()
+
+    def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
+        if request.tok != _CLIENT_CONFIG:
+            context.abort(
+                grpc.StatusCode.UNAVAILABLE,
+                f"'{request.tok}' asks Google, which the stand-in for the gcp plugin cannot; install the official one:"
+                f" pulumi plugin install resource gcp {self._version}",
+            )
+        answer: Any = {"return": _to_struct({"id": "", "defaultLabels": {}, **self._settings})}  # a keyword in Python
+        return provider_pb2.InvokeResponse(**answer)
+
+    # Below: how a call is carried out.
+
+    def _resource(self, urn: str, context: grpc.ServicerContext) -> schema.ResourceType:
+        token = _token(urn)
+        found = schema.resource_type(token)
+        if found is None:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"'{token}' is not a resource of pulumi_gcp {self._version}")
+            raise AssertionError("abort raises")
+        return found
+
+    def _places(self) -> dict[str, str]:
+        return {key: self._settings[key] for key in ("project", "region", "zone")}
+
+
+def _token(urn: str) -> str:
+    return urn.split("::")[2].split("$")[-1]
+
+
+def _name(urn: str, seed: bytes) -> str:
+    """A name as the official plugin makes it: the resource's own, and seven letters that no other has."""
+    suffix = hashlib.sha256(seed).hexdigest() if seed else secrets.token_hex(4)
+    return f"{urn.split('::')[-1]}-{suffix[:7]}"
+
+
+def _given(struct: struct_pb2.Struct) -> dict[str, Any]:
+    return {key: value for key, value in to_values(struct).items() if value is not None and key != _DEFAULTS}
+
+
+def _change(key: str, old: Mapping[str, Any], new: Mapping[str, Any], replace: bool, wire: Any) -> Any:
+    if key not in old:
+        return wire.ADD_REPLACE if replace else wire.ADD
+    if key not in new:
+        return wire.DELETE_REPLACE if replace else wire.DELETE
+    return wire.UPDATE_REPLACE if replace else wire.UPDATE
+
+
+def _failures(problems: Iterable[rules.Problem], name: str) -> list[Any]:
+    """The place is in the sentence, as the official plugin has it: as a property it gets a Go value printed beside."""
+    return [provider_pb2.CheckFailure(reason=f"{each.reason}; see '{name}.{each.path}'") for each in problems]
+
+
+def _act[T](context: grpc.ServicerContext, act: Callable[[], T]) -> T:
+    try:
+        return act()
+    except ResourceError as error:
+        context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        raise AssertionError("abort raises") from error
+
+
+def _to_struct(values: Mapping[str, Any]) -> struct_pb2.Struct:
+    """Unlike the server of our own plugin, values here may be unknown at any depth."""
+    struct = struct_pb2.Struct()
+    struct.update(_to_wire(values))
+    return struct
+
+
+def _to_wire(value: Any) -> Any:
+    if value is UNKNOWN:
+        return _UNKNOWN_SENTINEL
+    if isinstance(value, Mapping):
+        return {key: _to_wire(item) for key, item in cast(Mapping[str, Any], value).items()}
+    if isinstance(value, list):
+        return [_to_wire(item) for item in cast(list[Any], value)]
+    return value
+
+
+def serve(environment: Mapping[str, str], directory: str | None) -> None:
+    """Serve until the engine ends us or is gone."""
+    end_with_engine(lambda: None)
+    server = grpc.server(
+        futures.ThreadPoolExecutor(max_workers=_MAX_CALLS), options=[("grpc.max_receive_message_length", -1)]
+    )
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Server(environment, directory), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    print(port, flush=True)
+    server.wait_for_termination()

@@ -1,0 +1,70 @@
+"""What the stand-in has made: one JSON file per resource, under a directory that SLIPWAY_STANDIN_STATE names.
+
+Owns: the files, and refusing where no directory is named. A file is `<module>/<type>/<id, quoted>.json` and holds the
+resource's properties; a test that edits or removes one plays the part of somebody at the cloud's console.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from infra.providers.resource import ResourceError
+
+STATE_VARIABLE = "SLIPWAY_STANDIN_STATE"
+
+
+class Store:
+    """directory: None where nothing may be made or read, only previewed. version: of the plugin to install instead."""
+
+    def __init__(self, directory: str | None, version: str) -> None:
+        self._directory = directory
+        self._version = version
+
+    def create(self, token: str, identifier: str, properties: dict[str, Any]) -> None:
+        path = self._path(token, identifier)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with path.open("x") as file:
+                file.write(_text(properties))
+        except FileExistsError:
+            raise ResourceError(
+                f"Error 409: '{identifier}' already exists; import it, or choose another name"
+            ) from None
+
+    def put(self, token: str, identifier: str, properties: dict[str, Any]) -> None:
+        """Like create, for a grant that two resources may make."""
+        path = self._path(token, identifier)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_text(properties))
+
+    def read(self, token: str, identifier: str) -> dict[str, Any] | None:
+        try:
+            return json.loads(self._path(token, identifier).read_text())
+        except FileNotFoundError:
+            return None
+
+    def update(self, token: str, identifier: str, properties: dict[str, Any]) -> None:
+        path = self._path(token, identifier)
+        if not path.exists():
+            raise ResourceError(f"Error 404: '{identifier}' is gone; run `pulumi refresh`, then `pulumi up` again")
+        path.write_text(_text(properties))
+
+    def delete(self, token: str, identifier: str) -> None:
+        """What is already gone is fine."""
+        self._path(token, identifier).unlink(missing_ok=True)
+
+    def _path(self, token: str, identifier: str) -> Path:
+        if not self._directory:
+            raise ResourceError(
+                "this is the stand-in for Google's plugin, which only previews; nothing was made, read or deleted."
+                f" Install the official one: pulumi plugin install resource gcp {self._version}"
+            )
+        module, _, kind = token.removeprefix("gcp:").partition(":")
+        return Path(self._directory) / module.partition("/")[0] / kind / f"{quote(identifier, safe='@')}.json"
+
+
+def _text(properties: dict[str, Any]) -> str:
+    return json.dumps(properties, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,33 @@
+"""Where the hosts' locks lie: `training/locks/pylock.<platform>-<channel>.toml` (PEP 751), written by `make lock`.
+
+Refuses to own what is in them (infra/wheels/selection.py), so that a preview names a lock without parsing one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infra.paths import ROOT
+
+LOCKS = ROOT / "training" / "locks"
+PLATFORMS = ("cpu", "tpu", "gpu")
+STABLE, NIGHTLY = "stable", "nightly"
+CHANNELS = (STABLE, NIGHTLY)
+BOOTSTRAP = LOCKS / "pylock.bootstrap.toml"  # uv itself
+
+
+class LockError(ValueError):
+    """A lock or an overlay is missing or cannot be used; the message says what to do."""
+
+
+def lock_path(platform: str, channel: str) -> Path:
+    return LOCKS / f"pylock.{platform}-{channel}.toml"
+
+
+def read_lock(path: Path) -> bytes:
+    """The lock as it is. Raises LockError with the command that makes it."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        channel = f" CHANNEL={NIGHTLY}" if NIGHTLY in path.name else ""
+        raise LockError(f"there is no training/locks/{path.name}; make it with: make lock{channel}") from None

@@ -1,0 +1,492 @@
+"""Cloud Storage's JSON API over real HTTP, as far as Google's client and `curl` in our scripts use it.
+
+Owns: buckets (directories of `root`), objects (files in them), uploads of all three kinds with their preconditions and
+checksums, pages, and faults at a chosen call. Refuses to own versions, access control lists and everything else.
+A file put into `root/<bucket>/` by hand is an object too; its time of modification is the object's `updated`.
+
+    python -m tests.emulators.object_store --port 0 --root DIRECTORY [--bucket NAME]... [--token TOKEN] [--page-size N]
+prints its address as the first line and serves until it is killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import enum
+import hashlib
+import json
+import os
+import re
+import threading
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+import google_crc32c
+
+
+class FaultKind(enum.Enum):
+    UNAVAILABLE = "503, nothing done"
+    DENIED = "403, nothing done"
+    CUT_BEFORE = "the connection is cut, nothing done"
+    CUT_AFTER = "done, then the connection is cut: without an answer, or in the middle of an object's content"
+    CORRUPT = "one bit of an object's content is wrong, as received or as sent"
+    HOLD = "waits for `release` before it reads what is sent"
+
+
+@dataclass
+class Fault:
+    """What goes wrong with the next `times` calls that match, after `skip` that do not."""
+
+    kind: FaultKind
+    method: str = ""
+    path: str = ""  # a part of the path with its query
+    skip: int = 0
+    times: int = 1
+    held: threading.Event = field(default_factory=threading.Event)
+    release: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True)
+class Call:
+    method: str
+    path: str
+    query: dict[str, str]
+    target: str  # path and query as sent
+
+
+@dataclass
+class _Session:
+    """A resumable upload."""
+
+    bucket: str
+    name: str
+    query: dict[str, str]
+    properties: dict[str, Any]
+    content: bytearray = field(default_factory=bytearray)
+    result: dict[str, Any] | None = None
+
+
+class ApiError(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class ObjectStore:
+    """Context manager around the server."""
+
+    def __init__(
+        self,
+        root: Path,
+        buckets: tuple[str, ...] = ("bucket",),
+        page_size: int = 1000,
+        token: str | None = None,
+        port: int = 0,
+    ) -> None:
+        self.root = root
+        self.page_size = page_size
+        self.token = token
+        self.calls: list[Call] = []
+        self.faults: list[Fault] = []
+        self.lock = threading.RLock()
+        self.sessions: dict[str, _Session] = {}
+        self._metadata: dict[tuple[str, str], tuple[dict[str, str], int]] = {}
+        self._sums: dict[tuple[str, int, int], tuple[str, str]] = {}
+        for bucket in buckets:
+            (root / bucket).mkdir(parents=True, exist_ok=True)
+        self._server = _Server(("127.0.0.1", port), _Handler)
+        self._server.owner = self
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for fault in self.faults:
+            fault.release.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def serve_forever(self) -> None:
+        self._server.serve_forever()
+
+    def fail(self, kind: FaultKind, method: str = "", path: str = "", skip: int = 0, times: int = 1) -> Fault:
+        fault = Fault(kind, method, path, skip, times)
+        with self.lock:
+            self.faults.append(fault)
+        return fault
+
+    def next_fault(self, call: Call) -> Fault | None:
+        with self.lock:
+            for fault in self.faults:
+                if fault.times and call.method == (fault.method or call.method) and fault.path in call.target:
+                    if fault.skip:
+                        fault.skip -= 1
+                        continue
+                    fault.times -= 1
+                    return fault
+        return None
+
+    # --- objects ---
+
+    def file(self, bucket: str, name: str) -> Path:
+        if not (self.root / bucket).is_dir() or bucket in ("", ".", ".."):
+            raise ApiError(404, "The specified bucket does not exist.")
+        if any(part in ("", ".", "..") for part in name.split("/")):
+            raise ApiError(400, f"Invalid object name for this emulator: {name}")
+        return self.root / bucket / name
+
+    def resource(self, bucket: str, name: str) -> dict[str, Any]:
+        path = self.file(bucket, name)
+        if not path.is_file():
+            raise ApiError(404, f"No such object: {bucket}/{name}")
+        stat = path.stat()
+        known = (str(path), stat.st_mtime_ns, stat.st_size)
+        if known not in self._sums:
+            content = path.read_bytes()
+            self._sums[known] = (crc32c(content), _base64(hashlib.md5(content, usedforsecurity=False).digest()))
+        metadata, metageneration = self._metadata.get((bucket, name), ({}, 1))
+        updated = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        own = f"{self.url}/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
+        return {
+            "kind": "storage#object",
+            "id": f"{bucket}/{name}/{stat.st_ino}",
+            "selfLink": own,
+            "mediaLink": own.replace("/storage/v1/", "/download/storage/v1/") + "?alt=media",
+            "name": name,
+            "bucket": bucket,
+            "generation": str(stat.st_ino),  # survives a renewal of the time; another upload is another file
+            "metageneration": str(metageneration),
+            "contentType": "application/octet-stream",
+            "storageClass": "STANDARD",
+            "size": str(stat.st_size),
+            "crc32c": self._sums[known][0],
+            "md5Hash": self._sums[known][1],
+            "metadata": metadata,
+            "timeCreated": updated,
+            "updated": updated,
+        }
+
+    def create(
+        self, bucket: str, name: str, content: bytes, query: dict[str, str], properties: dict[str, Any]
+    ) -> dict[str, Any]:
+        with self.lock:
+            path = self.file(bucket, name)
+            self.check_generation(path, query)
+            if properties.get("crc32c", crc32c(content)) != crc32c(content):
+                raise ApiError(
+                    400,
+                    f'Provided CRC32C "{properties["crc32c"]}" doesn\'t match calculated CRC32C "{crc32c(content)}".',
+                )
+            digest = _base64(hashlib.md5(content, usedforsecurity=False).digest())
+            if properties.get("md5Hash", digest) != digest:
+                raise ApiError(
+                    400, f'Provided MD5 hash "{properties["md5Hash"]}" doesn\'t match calculated "{digest}".'
+                )
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = self.root / f".{uuid.uuid4().hex}"
+            partial.write_bytes(content)
+            partial.replace(path)
+            self._metadata[bucket, name] = (dict(properties.get("metadata") or {}), 1)
+            return self.resource(bucket, name)
+
+    def check_generation(self, path: Path, query: dict[str, str]) -> None:
+        wanted = query.get("ifGenerationMatch")
+        if wanted is not None and wanted != (str(path.stat().st_ino) if path.is_file() else "0"):
+            raise ApiError(412, "At least one of the pre-conditions you specified did not hold.")
+
+    def patch(self, bucket: str, name: str, query: dict[str, str], properties: dict[str, Any]) -> dict[str, Any]:
+        with self.lock:
+            self.resource(bucket, name)
+            path = self.file(bucket, name)
+            self.check_generation(path, query)
+            metadata, metageneration = self._metadata.get((bucket, name), ({}, 1))
+            self._metadata[bucket, name] = (metadata | (properties.get("metadata") or {}), metageneration + 1)
+            os.utime(path)
+            return self.resource(bucket, name)
+
+    def delete(self, bucket: str, name: str, query: dict[str, str]) -> None:
+        with self.lock:
+            self.resource(bucket, name)
+            self.check_generation(self.file(bucket, name), query)
+            self.file(bucket, name).unlink()
+            self._metadata.pop((bucket, name), None)
+
+    def listing(self, bucket: str, query: dict[str, str]) -> dict[str, Any]:
+        """A page; the token of the next is the last name of this one."""
+        if not (self.root / bucket).is_dir():
+            raise ApiError(404, "The specified bucket does not exist.")
+        with self.lock:
+            base = self.root / bucket
+            names = sorted(path.relative_to(base).as_posix() for path in base.rglob("*") if path.is_file())
+            after = base64.urlsafe_b64decode(query["pageToken"]).decode() if "pageToken" in query else ""
+            left = [name for name in names if name.startswith(query.get("prefix", "")) and name > after]
+            size = min(self.page_size, int(query.get("maxResults", self.page_size)))
+            page = {"kind": "storage#objects", "items": [self.resource(bucket, name) for name in left[:size]]}
+            if len(left) > size:
+                page["nextPageToken"] = base64.urlsafe_b64encode(left[size - 1].encode()).decode()
+            return page
+
+
+def crc32c(content: bytes) -> str:
+    return _base64(google_crc32c.value(content).to_bytes(4, "big"))
+
+
+def _base64(digest: bytes) -> str:
+    return base64.b64encode(digest).decode()
+
+
+def _flipped(content: bytes) -> bytes:
+    return content[:-1] + bytes([content[-1] ^ 1]) if content else content
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+    owner: ObjectStore
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # clients that are killed in the middle are what this is for
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    is_content: bool = False
+
+
+def _json(value: dict[str, Any], **headers: str) -> _Answer:
+    return _Answer(200, json.dumps(value).encode(), {"Content-Type": "application/json"} | headers)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: Any
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    def do_HEAD(self) -> None:
+        self._serve()
+
+    def do_POST(self) -> None:
+        self._serve()
+
+    def do_PUT(self) -> None:
+        self._serve()
+
+    def do_PATCH(self) -> None:
+        self._serve()
+
+    def do_DELETE(self) -> None:
+        self._serve()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass  # tests read `calls`
+
+    def _serve(self) -> None:
+        owner: ObjectStore = self.server.owner
+        parts = urlsplit(self.path)
+        call = Call(
+            self.command, parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()}, self.path
+        )
+        with owner.lock:
+            owner.calls.append(call)
+        fault = owner.next_fault(call)
+        kind = fault.kind if fault else None
+        if fault and kind is FaultKind.HOLD:
+            fault.held.set()
+            fault.release.wait()
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        client_is_gone = len(body) < int(self.headers.get("Content-Length") or 0)
+        if client_is_gone or kind is FaultKind.CUT_BEFORE:
+            self.close_connection = True
+            return
+        if kind is FaultKind.CORRUPT:
+            body = self._corrupted(call, body)
+        answer = self._answer(owner, call, kind, body)
+        content = b"" if self.command == "HEAD" else answer.body
+        if kind is FaultKind.CORRUPT and answer.is_content:
+            content = _flipped(content)
+        if kind is FaultKind.CUT_AFTER:
+            self.close_connection = True
+            if not answer.is_content:
+                return
+            content = content[: len(content) // 2]
+        self._send(answer, content)
+
+    def _send(self, answer: _Answer, content: bytes) -> None:
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _corrupted(self, call: Call, body: bytes) -> bytes:
+        if call.query.get("uploadType") != "multipart":
+            return _flipped(body)
+        content = self._parts(body)[1]
+        return body.replace(content, _flipped(content))
+
+    def _parts(self, body: bytes) -> tuple[dict[str, Any], bytes]:
+        """A multipart/related body: the object's properties and its content."""
+        found = re.search(r'boundary="?([^";]+)', self.headers.get("Content-Type") or "")
+        if found is None:
+            raise ApiError(400, "A multipart upload needs a boundary.")
+        boundary = b"--" + found[1].encode()
+        first, second = (b"\r\n" + body).split(b"\r\n" + boundary, 2)[1:]
+        content = second[: second.rindex(b"\r\n" + boundary + b"--")]
+        return json.loads(first.split(b"\r\n\r\n", 1)[1]), content.split(b"\r\n\r\n", 1)[1]
+
+    def _answer(self, owner: ObjectStore, call: Call, kind: FaultKind | None, body: bytes) -> _Answer:
+        try:
+            self._admit(owner, kind)
+            return self._route(owner, call, body)
+        except ApiError as error:
+            said = {"error": {"code": error.status, "message": error.message, "errors": [{"message": error.message}]}}
+            return _Answer(error.status, json.dumps(said).encode(), {"Content-Type": "application/json"})
+
+    def _admit(self, owner: ObjectStore, kind: FaultKind | None) -> None:
+        if kind is FaultKind.UNAVAILABLE:
+            raise ApiError(503, "Backend unavailable, by order of the test.")
+        if kind is FaultKind.DENIED:
+            raise ApiError(403, "the caller does not have storage access to the Google Cloud Storage object.")
+        if owner.token is not None and self.headers.get("Authorization") != f"Bearer {owner.token}":
+            raise ApiError(401, "Anonymous caller does not have storage access, or its token is not valid.")
+
+    def _route(self, owner: ObjectStore, call: Call, body: bytes) -> _Answer:
+        if found := re.fullmatch(r"/upload/storage/v1/b/([^/]+)/o", call.path):
+            return self._upload(owner, call, unquote(found[1]), body)
+        if found := re.fullmatch(r"(/download)?/storage/v1/b/([^/]+)/o/(.+)", call.path):
+            bucket, name = unquote(found[2]), unquote(found[3])
+            if call.method == "DELETE":
+                owner.delete(bucket, name, call.query)
+                return _Answer(204)
+            if call.method == "PATCH":
+                return _json(owner.patch(bucket, name, call.query, json.loads(body)))
+            if found[1] or call.query.get("alt") == "media":
+                return self._content(owner, bucket, name, call)
+            return _json(owner.resource(bucket, name))
+        if found := re.fullmatch(r"/storage/v1/b/([^/]+)/o/?", call.path):
+            return _json(owner.listing(unquote(found[1]), call.query))
+        if found := re.fullmatch(r"/storage/v1/b/([^/]+)", call.path):
+            bucket = unquote(found[1])
+            owner.file(bucket, "any")
+            return _json({"kind": "storage#bucket", "id": bucket, "name": bucket, "location": "EUROPE-WEST4"})
+        if call.method in ("GET", "HEAD") and (found := re.fullmatch(r"/([^/]+)/(.+)", call.path)):
+            return self._content(owner, unquote(found[1]), unquote(found[2]), call)  # as the XML API has it
+        raise ApiError(404, f"The emulator does not know {call.method} {call.path}.")
+
+    def _content(self, owner: ObjectStore, bucket: str, name: str, call: Call) -> _Answer:
+        with owner.lock:
+            resource = owner.resource(bucket, name)
+            path = owner.file(bucket, name)
+            owner.check_generation(path, call.query)
+            if call.query.get("generation", resource["generation"]) != resource["generation"]:
+                raise ApiError(404, f"No such object: {bucket}/{name}")
+            content = path.read_bytes()
+        headers = {
+            "Content-Type": resource["contentType"],
+            "X-Goog-Hash": f"crc32c={resource['crc32c']},md5={resource['md5Hash']}",
+            "X-Goog-Generation": resource["generation"],
+            "X-Goog-Stored-Content-Length": resource["size"],
+            "X-Goog-Stored-Content-Encoding": "identity",
+            "ETag": f'"{resource["generation"]}"',
+            "Accept-Ranges": "bytes",
+        }
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
+        if asked is None:
+            return _Answer(200, content, headers, is_content=True)
+        start, end = int(asked[1]), min(int(asked[2] or len(content) - 1), len(content) - 1)
+        if start > end:
+            raise ApiError(416, "The requested range cannot be satisfied.")
+        headers["Content-Range"] = f"bytes {start}-{end}/{len(content)}"
+        return _Answer(206, content[start : end + 1], headers, is_content=True)
+
+    def _upload(self, owner: ObjectStore, call: Call, bucket: str, body: bytes) -> _Answer:
+        query = call.query
+        owner.file(bucket, "any")
+        if "upload_id" in query:
+            return self._continue(owner, query["upload_id"], body)
+        if query.get("uploadType") == "media":
+            return _json(owner.create(bucket, query["name"], body, query, {}))
+        if query.get("uploadType") == "multipart":
+            described, content = self._parts(body)
+            name = str(described.get("name") or query["name"])
+            return _json(owner.create(bucket, name, content, query, described))
+        if query.get("uploadType") == "resumable":
+            described = json.loads(body or b"{}")
+            name = str(described.get("name") or query["name"])
+            owner.check_generation(owner.file(bucket, name), query)
+            upload_id = uuid.uuid4().hex
+            owner.sessions[upload_id] = _Session(bucket, name, query, described)
+            where = f"{owner.url}{call.path}?uploadType=resumable&upload_id={upload_id}"
+            return _json({}, Location=where, **{"X-GUploader-UploadID": upload_id})
+        raise ApiError(400, f"Unknown uploadType {query.get('uploadType')!r}.")
+
+    def _continue(self, owner: ObjectStore, upload_id: str, body: bytes) -> _Answer:
+        """A chunk of a resumable upload, or the question how much has arrived."""
+        with owner.lock:
+            session = owner.sessions.get(upload_id)
+            if session is None:
+                raise ApiError(404, "No such upload session.")
+            if session.result is not None:
+                return _json(session.result)  # the answer to the last chunk was lost
+            asked = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)", self.headers.get("Content-Range") or "")
+            if asked is None:
+                raise ApiError(400, "A chunk needs a Content-Range.")
+            if asked[1] is not None:
+                start = int(asked[1])
+                if start > len(session.content):
+                    raise ApiError(503, "A chunk is missing.")
+                session.content += body[len(session.content) - start :]  # what is there already is not taken twice
+            if asked[3] != "*" and len(session.content) == int(asked[3]):
+                checksums = dict(
+                    part.strip().split("=", 1) for part in (self.headers.get("X-Goog-Hash") or "").split(",") if part
+                )
+                described = session.properties | {
+                    field: checksums[name]
+                    for name, field in (("crc32c", "crc32c"), ("md5", "md5Hash"))
+                    if name in checksums
+                }
+                session.result = owner.create(
+                    session.bucket, session.name, bytes(session.content), session.query, described
+                )
+                session.content.clear()
+                return _json(session.result)
+            headers = {"Range": f"bytes=0-{len(session.content) - 1}"} if session.content else {}
+            return _Answer(308, b"", headers)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--root", type=Path, required=True, help="its directories are the buckets")
+    parser.add_argument("--bucket", action="append", default=[], help="make this bucket")
+    parser.add_argument("--token", help="the bearer token that every call must carry")
+    parser.add_argument("--page-size", type=int, default=1000)
+    given = parser.parse_args()
+    store = ObjectStore(given.root, tuple(given.bucket), given.page_size, given.token, given.port)
+    print(store.url, flush=True)
+    store.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,318 @@
+"""bootstrap.sh with the real uv, from a store directory and from a bucket, under paths with spaces."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from infra.artifacts.bundle import MANIFEST, Bundle
+from infra.artifacts.layout import bundle_key
+from infra.wheels.build import PYTHON_ARCHIVE
+from tests.emulators.metadata_server import MetadataServer
+from tests.emulators.object_store import FaultKind, ObjectStore
+from tests.engine.small_store import ROOT, WHEEL, SmallStore
+from training.host_status import Phase, read_status
+
+SECRET = "ya29.only-for-the-bucket"
+SCRIPT = ROOT / "training" / "bootstrap.sh"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SmallStore:
+    return SmallStore(tmp_path / "a store", tmp_path / "made from")
+
+
+class Machine:
+    """A host of its own: where it installs, and what it is told."""
+
+    def __init__(self, place: Path, artifacts: str | Path) -> None:
+        self.root, self.host = place / "installed here", place / "host 0"
+        self.environment = {key: os.environ[key] for key in ("PATH", "HOME", "PYENV_ROOT") if key in os.environ}
+        self.environment |= {
+            "SLIPWAY_ARTIFACTS": str(artifacts),
+            "SLIPWAY_ROOT": str(self.root),
+            "SLIPWAY_HOST_DIR": str(self.host),
+        }
+
+    def bootstrap(self, bundle: str, **more: str) -> subprocess.CompletedProcess[str]:
+        environment = self.environment | {"SLIPWAY_BUNDLE": bundle, "SLIPWAY_BOOTSTRAP_ONLY": "1"} | more
+        return subprocess.run(["bash", SCRIPT], env=environment, capture_output=True, text=True, timeout=120)
+
+    def refusal(self, bundle: str, code: int = 1, **more: str) -> str:
+        """The reason in the status of a bootstrap that must fail."""
+        done = self.bootstrap(bundle, **more)
+        assert done.returncode == code, done.stderr
+        status = read_status(self.host)
+        assert status is not None and (status.phase, status.exit_code) == (Phase.FAILED, code)
+        assert status.reason and f"bootstrap: {status.reason[:40]}" in done.stderr
+        return status.reason
+
+
+@pytest.fixture
+def machine(tmp_path: Path, store: SmallStore) -> Machine:
+    return Machine(tmp_path, store.directory)
+
+
+def python_of(done: subprocess.CompletedProcess[str]) -> Path:
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.splitlines()[-1])
+
+
+def test_second_time_nothing_is_fetched_or_made(store: SmallStore, machine: Machine) -> None:
+    bundle = store.bundle(store.wheelhouse())
+    python = python_of(machine.bootstrap(bundle.hash))
+    assert python.is_relative_to(machine.root)
+    before = {path: path.lstat().st_mtime_ns for path in machine.root.rglob("*")}
+    shutil.rmtree(store.directory)
+    assert python_of(machine.bootstrap(bundle.hash)) == python
+    assert {path: path.lstat().st_mtime_ns for path in machine.root.rglob("*")} == before
+
+
+def test_it_becomes_launch_in_the_bundle(store: SmallStore, machine: Machine) -> None:
+    bundle = store.bundle(store.wheelhouse(), run_spec="steps: 1\n")
+    done = machine.bootstrap(bundle.hash, SLIPWAY_BOOTSTRAP_ONLY="")
+    assert done.returncode == 0, done.stderr
+    words = done.stdout.split(f" {machine.root}/", 1)
+    assert words[0] == f"launched {bundle.hash}"
+    assert f"run_spec.yaml --host-dir {machine.host} --cache-dir {machine.host}/cache" in words[1]
+
+
+def test_hosts_of_one_machine_share_an_environment(store: SmallStore, machine: Machine, tmp_path: Path) -> None:
+    """Two at once, from nothing: one installs, the other waits for it."""
+    bundle = store.bundle(store.wheelhouse())
+    environment = machine.environment | {"SLIPWAY_BUNDLE": bundle.hash, "SLIPWAY_BOOTSTRAP_ONLY": "1"}
+    running = [
+        subprocess.Popen(
+            ["bash", SCRIPT],
+            env=environment | {"SLIPWAY_HOST_DIR": str(tmp_path / f"host {i}")},
+            stdout=subprocess.PIPE,
+        )
+        for i in range(2)
+    ]
+    outputs = {process.communicate(timeout=120)[0] for process in running}
+    assert [process.returncode for process in running] == [0, 0]
+    assert len(outputs) == 1
+    assert len(list((machine.root / "env").iterdir())) == 1
+
+
+def test_environment_that_a_kill_cut_short_is_made_again(store: SmallStore, machine: Machine) -> None:
+    bundle = store.bundle(store.wheelhouse())
+    python = python_of(machine.bootstrap(bundle.hash))
+    stamp = python.parents[1] / ".complete"
+    stamp.unlink()
+    python.unlink()
+    assert python_of(machine.bootstrap(bundle.hash)) == python
+    assert stamp.exists() and python.exists()
+
+
+def test_two_bundles_stand_side_by_side_and_the_switch_is_one_rename(store: SmallStore, machine: Machine) -> None:
+    wheelhouse = store.wheelhouse()
+    old, new = store.bundle(wheelhouse, "steps: 1\n"), store.bundle(wheelhouse, "steps: 2\n")
+    for bundle in (old, new, old):
+        python_of(machine.bootstrap(bundle.hash))
+        assert (machine.host / "bundle").resolve().name == bundle.hash
+        assert (machine.host / "bundle" / "run_spec.yaml").read_bytes() == bundle.files["run_spec.yaml"]
+    assert {path.name for path in (machine.root / "bundles").iterdir()} == {old.hash, new.hash}
+    assert len(list((machine.root / "env").iterdir())) == 1
+
+
+@pytest.mark.parametrize("harm", ["corrupt", "missing"])
+def test_bad_wheel_is_named_and_the_environment_before_it_stays(store: SmallStore, machine: Machine, harm: str) -> None:
+    old = store.bundle(store.wheelhouse())
+    python = python_of(machine.bootstrap(old.hash))
+    new = store.bundle(store.wheelhouse(content="version = 2\n"))
+    broken = store.object(WHEEL)
+    if harm == "corrupt":
+        broken.write_bytes(broken.read_bytes()[:-10])
+    else:
+        broken.unlink()
+    assert WHEEL in machine.refusal(new.hash)
+    assert subprocess.run([python, "-c", "import small"]).returncode == 0
+    assert python_of(machine.bootstrap(old.hash)) == python
+    assert (machine.host / "bundle").resolve().name == old.hash
+
+
+def _as_archive(store: SmallStore, bundle: Bundle, other: Bundle) -> None:
+    store.archive(bundle).write_bytes(other.archive())
+
+
+def test_bundle_of_another_hash_is_refused(store: SmallStore, machine: Machine) -> None:
+    wheelhouse = store.wheelhouse()
+    wanted, other = store.bundle(wheelhouse, "steps: 1\n"), store.bundle(wheelhouse, "steps: 2\n")
+    _as_archive(store, wanted, other)
+    reason = machine.refusal(wanted.hash)
+    assert reason == f"bundle.tar.gz is bundle {other.hash}, not {wanted.hash}; refused"
+
+
+def test_changed_file_in_a_bundle_is_named(store: SmallStore, machine: Machine, tmp_path: Path) -> None:
+    bundle = store.bundle(store.wheelhouse())
+    inside = tmp_path / "inside"
+    with tarfile.open(store.archive(bundle)) as archive:
+        archive.extractall(inside, filter="data")
+    (inside / "training" / "launch.py").write_text("import antigravity\n")
+    _pack(inside, store.archive(bundle))
+    assert machine.refusal(bundle.hash) == "corrupt or missing: training/launch.py"
+    (inside / "training" / "launch.py").write_bytes(bundle.files["training/launch.py"])
+    (inside / "training" / "more.py").touch()
+    _pack(inside, store.archive(bundle))
+    assert (
+        machine.refusal(bundle.hash) == f"bundle {bundle.hash} holds files that its {MANIFEST} does not name; refused"
+    )
+
+
+def _pack(directory: Path, archive: Path) -> None:
+    subprocess.run(["tar", "-czf", archive, "-C", directory, "."], check=True)
+
+
+def test_truncated_bundle_is_refused(store: SmallStore, machine: Machine) -> None:
+    bundle = store.bundle(store.wheelhouse())
+    archive = store.archive(bundle)
+    archive.write_bytes(archive.read_bytes()[:-100])
+    assert machine.refusal(bundle.hash).startswith(f"bundle {bundle.hash} cannot be unpacked: ")
+
+
+def test_full_disk_names_the_file_and_leaves_what_stood(store: SmallStore, machine: Machine, tmp_path: Path) -> None:
+    """A real one: a tmpfs of a few MiB in a mount namespace, as large as the first environment needs."""
+    old = store.bundle(store.wheelhouse())
+    padding = "\n".join(f"x{i} = '{hashlib.sha256(str(i).encode()).hexdigest()}'" for i in range(200_000))
+    new = store.bundle(store.wheelhouse(content=padding))
+    uv_size = store.object("uv").stat().st_size >> 20
+    disk = machine.root
+    disk.mkdir()
+    script = f"""
+        mount -t tmpfs -o size={uv_size + 6}m none "$SLIPWAY_ROOT"
+        SLIPWAY_BUNDLE={old.hash} bash '{SCRIPT}' >/dev/null
+        ! SLIPWAY_BUNDLE={new.hash} bash '{SCRIPT}' || exit 1
+        python=$(SLIPWAY_BUNDLE={old.hash} bash '{SCRIPT}' | tail -n 1)
+        "$python" -c 'import small; print("still there")'
+    """
+    environment = machine.environment | {"SLIPWAY_BOOTSTRAP_ONLY": "1"}
+    command = ["unshare", "-rm", "bash", "-euo", "pipefail", "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "still there\n"
+    said = next(line for line in done.stderr.splitlines() if line.startswith("bootstrap: "))
+    assert "No space left on device" in said and "small" in said
+
+
+def test_python_of_the_wheelhouse_is_used(store: SmallStore, machine: Machine, tmp_path: Path) -> None:
+    """A stand-in archive: a link to the interpreter that runs this test, at the place where a real one has it."""
+    tree = tmp_path / "tree" / "python" / "bin"
+    tree.mkdir(parents=True)
+    (tree / "python3.12").symlink_to(Path(sys.executable).resolve())
+    archive = tmp_path / PYTHON_ARCHIVE
+    _pack(tmp_path / "tree", archive)
+    store.add(archive)
+    bundle = store.bundle(store.wheelhouse())
+    python = python_of(machine.bootstrap(bundle.hash, PATH="/usr/bin:/bin"))
+    digest = store.objects[PYTHON_ARCHIVE][:16]
+    assert str(machine.root / "python" / digest) in (python.parents[1] / "pyvenv.cfg").read_text()
+    assert subprocess.run([python, "-c", "import small"]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"SLIPWAY_BUNDLE": "latest"}, "SLIPWAY_BUNDLE is 'latest'; give 16 hex digits"),
+        ({"SLIPWAY_ROOT": ""}, "SLIPWAY_ROOT is not set"),
+        ({"SLIPWAY_ARTIFACTS": ""}, "SLIPWAY_ARTIFACTS is not set"),
+    ],
+)
+def test_what_is_not_given_is_in_the_status(machine: Machine, wrong: dict[str, str], reason: str) -> None:
+    bundle = {"SLIPWAY_BUNDLE": "0" * 16} | wrong
+    machine.environment |= bundle
+    assert machine.refusal(bundle["SLIPWAY_BUNDLE"], 2) == reason
+
+
+def test_bundle_that_is_not_in_the_store_is_named(store: SmallStore, machine: Machine) -> None:
+    assert bundle_key("0" * 16) in machine.refusal("0" * 16)
+
+
+def test_sigterm_while_it_waits_is_an_interruption_at_once(store: SmallStore, machine: Machine) -> None:
+    """Another host holds the lock, as it does while it installs."""
+    bundle = store.bundle(store.wheelhouse())
+    machine.root.mkdir()
+    lock = machine.root / "bootstrap.lock"
+    holder = subprocess.Popen(
+        ["flock", lock, "sh", "-c", "echo held; exec sleep 100"], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert holder.stdout and holder.stdout.readline() == b"held\n"
+    environment = machine.environment | {"SLIPWAY_BUNDLE": bundle.hash}
+    waiting = subprocess.Popen(["bash", SCRIPT], env=environment, start_new_session=True)
+    try:
+        while "flock" not in _names(waiting.pid):
+            assert waiting.poll() is None
+        waiting.send_signal(signal.SIGTERM)
+        assert waiting.wait(timeout=10) == 75
+    finally:
+        os.killpg(holder.pid, signal.SIGKILL)
+        holder.communicate()
+    status = read_status(machine.host)
+    assert status is not None and status.phase is Phase.INTERRUPTED
+    assert "flock" not in _names(waiting.pid)
+
+
+def _names(session: int) -> list[str]:
+    listing = subprocess.run(["ps", "-o", "comm=", "-s", str(session)], capture_output=True, text=True)
+    return listing.stdout.split()
+
+
+class TestBucket:
+    """The same from `gs://`, with curl, the metadata server's token and an object store that demands it."""
+
+    @pytest.fixture
+    def bucket(self, tmp_path: Path) -> SmallStore:
+        return SmallStore(tmp_path / "buckets" / "bucket" / "some" / "prefix", tmp_path / "made from")
+
+    @pytest.fixture
+    def remote(self, tmp_path: Path) -> Machine:
+        return Machine(tmp_path, "gs://bucket/some/prefix")
+
+    def test_everything_comes_from_the_bucket(self, tmp_path: Path, bucket: SmallStore, remote: Machine) -> None:
+        bundle = bucket.bundle(bucket.wheelhouse())
+        with MetadataServer(token=SECRET) as metadata, self._objects(tmp_path, remote, metadata) as objects:
+            python = python_of(remote.bootstrap(bundle.hash))
+            assert subprocess.run([python, "-c", "import small"]).returncode == 0
+            calls = len(objects.calls)
+            python_of(remote.bootstrap(bundle.hash))
+            assert len(objects.calls) == calls, "the second time nothing is asked"
+        assert not [path for path in remote.root.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+    def test_wheel_that_arrives_corrupt_is_named(self, tmp_path: Path, bucket: SmallStore, remote: Machine) -> None:
+        bundle = bucket.bundle(bucket.wheelhouse())
+        with MetadataServer(token=SECRET) as metadata, self._objects(tmp_path, remote, metadata) as objects:
+            objects.fail(FaultKind.CORRUPT, "GET", WHEEL, times=99)
+            assert remote.refusal(bundle.hash) == f"corrupt or missing: {WHEEL}"
+
+    def test_busy_bucket_is_asked_again(self, tmp_path: Path, bucket: SmallStore, remote: Machine) -> None:
+        bundle = bucket.bundle(bucket.wheelhouse())
+        with MetadataServer(token=SECRET) as metadata, self._objects(tmp_path, remote, metadata) as objects:
+            objects.fail(FaultKind.UNAVAILABLE, "GET", "bundle.tar.gz")
+            python_of(remote.bootstrap(bundle.hash))
+
+    def test_refused_token_is_one_sentence_without_the_token(
+        self, tmp_path: Path, bucket: SmallStore, remote: Machine
+    ) -> None:
+        bundle = bucket.bundle(bucket.wheelhouse())
+        with MetadataServer(token=SECRET[::-1]) as metadata, self._objects(tmp_path, remote, metadata):
+            reason = remote.refusal(bundle.hash)
+        assert reason.startswith("fetching from gs://bucket/some/prefix: ") and "401" in reason
+
+    def test_no_metadata_server_is_said(self, bucket: SmallStore, remote: Machine) -> None:
+        bundle = bucket.bundle(bucket.wheelhouse())
+        remote.environment["GCE_METADATA_HOST"] = "127.0.0.1:1"
+        reason = remote.refusal(bundle.hash)
+        assert reason.startswith("the metadata server gives no token for gs://bucket/some/prefix: ")
+
+    def _objects(self, tmp_path: Path, remote: Machine, metadata: MetadataServer) -> ObjectStore:
+        objects = ObjectStore(tmp_path / "buckets", token=SECRET)
+        remote.environment |= {"GCE_METADATA_HOST": metadata.host, "SLIPWAY_STORAGE_ENDPOINT": objects.url}
+        return objects

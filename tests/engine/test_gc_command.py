@@ -1,0 +1,126 @@
+"""`slipway gc` with states that the real engine has made."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from infra.artifacts.store import open_store
+from tests.emulators.object_store import ObjectStore
+from tests.engine.clone import Clone, said
+
+# In place of infra/__main__.py: the artifacts of a stack. They are in the store, so nothing is built.
+PROGRAM = """
+import os
+from pulumi import ResourceOptions
+from infra.components.resources import Bundle, BundleArgs, Wheelhouse, WheelhouseArgs
+store = os.environ["STORE"]
+Wheelhouse("wheelhouse", WheelhouseArgs(store=store, wheelhouse="1" * 16, arguments=[]), ResourceOptions())
+bundle = BundleArgs(store=store, bundle="2" * 16, run_spec="", wheelhouse="1" * 16, lock="", model_file="")
+Bundle("bundle", bundle, ResourceOptions())
+"""
+SHA = {name: f"{number:064x}" for number, name in enumerate(["used", "recorded", "orphan", "unused"])}
+
+
+def fill(root: Path) -> None:
+    """A store with three wheelhouses, a bundle of each use, and an object that nothing lists; all of it old."""
+    texts = {f"objects/{digest}/{name}.whl": name for name, digest in SHA.items()}
+    for identifier, name in (("1" * 16, "used"), ("3" * 16, "recorded"), ("5" * 16, "unused")):
+        texts[f"wheelhouses/{identifier}/SHA256SUMS"] = f"{SHA[name]}  {name}.whl\n"
+        texts[f"wheelhouses/{identifier}/requirements.txt"] = ""
+    for bundle in "2", "4", "6":
+        texts[f"bundles/{bundle * 16}/bundle.tar.gz"] = ""
+    record = {"starts": [{"wheelhouse": "3" * 16, "bundle": "4" * 16}]}
+    texts["runs/one/record.json"] = json.dumps(record)
+    for key, text in texts.items():
+        path = root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        os.utime(path, (1e9, 1e9))
+
+
+GONE = [
+    f"objects/{SHA['orphan']}/orphan.whl",
+    f"objects/{SHA['unused']}/unused.whl",
+    f"wheelhouses/{'5' * 16}/SHA256SUMS",
+    f"wheelhouses/{'5' * 16}/requirements.txt",
+    f"bundles/{'6' * 16}/bundle.tar.gz",
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    store = tmp_path / "buckets" / "bucket"
+    fill(store)
+    return store
+
+
+@pytest.fixture
+def clone(tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
+    monkeypatch.setenv("STORE", str(store))
+    clone = Clone.make(tmp_path / "a clone")
+    clone.stack("local.used")
+    (clone.directory / "infra" / "__main__.py").write_text(PROGRAM)
+    up = clone.pulumi("up", "local.used", "--non-interactive")
+    assert up.returncode == 0, said(up)
+    return clone
+
+
+def test_life_of_a_store(clone: Clone, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = list(open_store(store).keys())
+    with ObjectStore(store.parent, page_size=3) as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        dry = clone.run("slipway", "gc", "gs://bucket")
+        assert dry.returncode == 0, said(dry)
+        assert "1 stacks and 1 run records name 2 wheelhouses and 2 bundles" in dry.stdout
+        assert all(key in dry.stdout for key in GONE)
+        assert "used.whl" in dry.stdout
+        assert "5 objects, " in dry.stdout
+        assert "would go; delete them with: slipway gc gs://bucket --delete" in dry.stdout
+        assert list(open_store(store).keys()) == before
+
+        deleted = clone.run("slipway", "gc", "gs://bucket", "--delete")
+        assert deleted.returncode == 0, said(deleted)
+        assert "deleted 5 objects" in deleted.stdout
+        assert list(open_store(store).keys()) == sorted(set(before) - set(GONE))
+        assert "nothing to delete" in clone.run("slipway", "gc", "gs://bucket").stdout
+
+    # the same store as a directory, once its stack is gone
+    assert clone.pulumi("destroy", "local.used", "--non-interactive").returncode == 0
+    last = clone.run("slipway", "gc", str(store), "--delete")
+    assert "1 stacks and 1 run records name 1 wheelhouses and 1 bundles" in last.stdout, said(last)
+    assert list(open_store(store).keys("wheelhouses/")) == [
+        f"wheelhouses/{'3' * 16}/SHA256SUMS",
+        f"wheelhouses/{'3' * 16}/requirements.txt",
+    ]
+
+
+def test_what_cannot_be_read_stops_before_anything_is_deleted(clone: Clone, store: Path) -> None:
+    before = list(open_store(store).keys())
+
+    record = clone.directory / ".slipway" / "local.used" / "runs" / "r" / "record.json"
+    record.parent.mkdir(parents=True)
+    record.write_text("{")
+    refused = clone.run("slipway", "gc", str(store), "--delete")
+    assert refused.returncode == 2
+    assert "record.json is not readable" in refused.stderr
+    record.unlink()
+
+    state = clone.directory / ".slipway" / "state" / ".pulumi" / "stacks" / "slipway" / "local.used.json"
+    state.write_text(state.read_text()[:100])
+    refused = clone.run("slipway", "gc", str(store), "--delete")
+    assert refused.returncode == 2
+    assert "nothing may be deleted" in refused.stderr
+    assert "Traceback" not in said(refused)
+    assert len(refused.stderr.strip().splitlines()) == 1
+    assert list(open_store(store).keys()) == before
+
+    elsewhere = clone.run("slipway", "gc", "s3://bucket", "--delete")
+    assert (elsewhere.returncode, elsewhere.stdout) == (2, "")
+    assert elsewhere.stderr == (
+        "error: 's3://bucket' is not an artifact store; allowed are a directory, file:///directory and"
+        " gs://bucket[/prefix]\n"
+    )

@@ -1,0 +1,383 @@
+"""The stand-in for Google's plugin: a foundation's life through the real engine, and what the plugin refuses.
+
+Where the official plugin is installed in the SDK's version, REFUSED and ACCEPTED are put to it as well: a difference
+between the two is a fault of the stand-in's rules.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.struct_pb2 import Struct
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+
+from infra.standins import choose
+from infra.standins.gcp import schema
+from tests.engine.project import ENGINE, ROOT
+
+STAND_IN = choose.DIRECTORY / choose.EXECUTABLE
+OFFICIAL = choose.official_plugin(os.environ, schema.version())
+PLUGINS = [STAND_IN, *([OFFICIAL] if OFFICIAL else [])]
+# Without credentials the official plugin asks Google who it is, for minutes where nothing answers (engine.md 3).
+OFFLINE = {
+    **dict.fromkeys(("HTTPS_PROXY", "https_proxy"), "http://127.0.0.1:9"),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),
+}
+
+_BEGIN = """
+import json, os, pathlib, pulumi, signal
+signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))  # as infra/program.py does
+settings = json.loads(pathlib.Path("settings.json").read_text())
+"""
+_FOUNDATION = """
+import pulumi_gcp as gcp
+place = "europe-west4"
+net = gcp.compute.Network("net", name="net", auto_create_subnetworks=False, routing_mode=settings["routing"])
+subnet = gcp.compute.Subnetwork("subnet", name="subnet", network=net.id, region=place, ip_cidr_range="10.0.0.0/20")
+gcp.compute.Firewall("inside", name="inside", network=net.self_link, allows=[{"protocol": "tcp", "ports": ["22"]}])
+router = gcp.compute.Router("router", name="router", network=net.id, region=subnet.region)
+gcp.compute.RouterNat(
+    "nat", name="nat", router=router.name, region=router.region,
+    source_subnetwork_ip_ranges_to_nat="ALL_SUBNETWORKS_ALL_IP_RANGES",
+)
+gcp.compute.Address("address", region=place)
+ring = gcp.kms.KeyRing("ring", name="ring", location=place)
+key = gcp.kms.CryptoKey("key", name="key", key_ring=ring.id)
+runs = gcp.storage.Bucket(
+    "runs", name=settings["bucket"], location=place, labels={"slipway": "f"},
+    encryption={"default_kms_key_name": key.id},
+)
+host = gcp.serviceaccount.Account("host", account_id="slipway-host")
+gcp.storage.BucketIAMMember("reads", bucket=runs.name, role="roles/storage.objectViewer", member=host.member)
+gcp.projects.IAMMember("logs", project="p", role="roles/logging.logWriter", member=host.member)
+gcp.artifactregistry.Repository("python", repository_id="python", location=place, format="PYTHON")
+gcp.secretmanager.Secret("token", secret_id="token", replication={"auto": {}})
+gcp.billing.Budget(
+    "budget", billing_account="000-111", amount={"specified_amount": {"currency_code": "EUR", "units": "50"}}
+)
+pulumi.export("bucket", runs.url)
+pulumi.export("key", key.id)
+pulumi.export("email", host.email)
+pulumi.export("project", gcp.organizations.get_client_config().project)
+"""
+_RAW = """
+for name, (token, inputs) in settings.items():
+    pulumi.CustomResource(token, name, inputs)
+"""
+_EVERYTHING = {
+    *("net", "subnet", "inside", "router", "nat", "address", "ring", "key", "runs"),
+    *("host", "reads", "logs", "python", "token", "budget"),
+}
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project whose engine finds the stand-in as the wrapper lets it."""
+
+    directory: Path
+
+    @classmethod
+    def make(cls, directory: Path, program: str) -> Project:
+        (directory / "state").mkdir(parents=True)
+        (directory / "Pulumi.yaml").write_text("name: cloud\nruntime: python\n")
+        (directory / "Pulumi.t.yaml").write_text("config: {gcp:project: p}\n")
+        (directory / "__main__.py").write_text(_BEGIN + program)
+        project = cls(directory)
+        project.run("stack", "init", "t")
+        return project
+
+    def settings(self, **settings: Any) -> None:
+        (self.directory / "settings.json").write_text(json.dumps(settings))
+
+    def things(self, kind: str) -> list[Path]:
+        """Files of what was made, of one kind."""
+        return sorted((self.directory / "cloud").glob(f"{kind}/*.json"))
+
+    def run(self, *arguments: str, refused: bool = False, makes: bool = True) -> str:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("GOOGLE", "SLIPWAY"))}
+        environment |= {
+            "PATH": os.pathsep.join([str(ROOT / ".venv" / "bin"), str(ENGINE), os.environ["PATH"]]),
+            "PULUMI_BACKEND_URL": f"file://{self.directory / 'state'}",
+            "PULUMI_CONFIG_PASSPHRASE": "",
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_HOME": str(self.directory / "home"),
+        }
+        if makes:
+            environment["SLIPWAY_STANDIN_STATE"] = str(self.directory / "cloud")
+        ran = subprocess.run(
+            [ENGINE / "pulumi", *arguments, "--non-interactive", "--color", "never"],
+            cwd=self.directory,
+            env=choose.with_stand_in(environment),
+            capture_output=True,
+            text=True,
+        )
+        assert (ran.returncode != 0) == refused, ran.stdout + ran.stderr
+        return ran.stdout
+
+
+def steps(output: str) -> dict[str, str]:
+    """What is said of each resource in the end: its name and the word."""
+    return dict(re.findall(r"^ +\S* +gcp:\w+:\w+ (\w+) (\w+)", output, re.MULTILINE))
+
+
+def test_life_of_a_foundation(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "project with a space", _FOUNDATION)
+    project.settings(routing="REGIONAL", bucket="runs-p")
+
+    planned = project.run("preview", "--stack", "t", makes=False)
+    assert steps(planned) == dict.fromkeys(_EVERYTHING, "create")
+    assert re.search(r"bucket +: \[unknown\]", planned)
+    assert re.search(r'project *: "p"', planned)
+
+    project.run("up", "--yes", "--skip-preview", "--stack", "t")
+    outputs = json.loads(project.run("stack", "output", "--json", "--stack", "t"))
+    assert outputs == {
+        "bucket": "gs://runs-p",
+        "key": "projects/p/locations/europe-west4/keyRings/ring/cryptoKeys/key",
+        "email": "slipway-host@p.iam.gserviceaccount.com",
+        "project": "p",
+    }
+    (bucket,) = project.things("storage/Bucket")
+    assert json.loads(bucket.read_text())["encryption"] == {"defaultKmsKeyName": outputs["key"]}
+    (address,) = project.things("compute/Address")
+    assert re.search(r"address-[0-9a-f]{7}\.json", address.name)  # filled in, and the same ever after
+
+    project.run("preview", "--stack", "t", "--expect-no-changes")
+
+    project.settings(routing="GLOBAL", bucket="runs-q")
+    changed = project.run("preview", "--stack", "t")
+    assert re.search(r"~ +gcp:compute:Network net update \[diff: ~routingMode\]", changed)
+    assert re.search(r"gcp:storage:Bucket runs replace \[diff: ~name\]", changed)
+    assert re.search(r"gcp:storage:BucketIAMMember reads replace \[diff: ~bucket\]", changed)
+
+    project.run("up", "--yes", "--skip-preview", "--stack", "t")
+    assert [path.name for path in project.things("storage/Bucket")] == ["runs-q.json"]
+    assert [path.name[:12] for path in project.things("storage/BucketIAMMember")] == ["b%2Fruns-q%2"]
+    assert project.things("compute/Address") == [address]
+
+    (firewall,) = project.things("compute/Firewall")
+    firewall.unlink()
+    (network,) = project.things("compute/Network")
+    network.write_text(network.read_text().replace('"GLOBAL"', '"REGIONAL"'))
+    refreshed = project.run("refresh", "--yes", "--stack", "t")
+    assert "1 deleted" in refreshed
+    assert re.search(r"gcp:compute:Network net updated .*\[diff: ~routingMode\]", refreshed)
+    project.run("up", "--yes", "--skip-preview", "--stack", "t")
+    assert project.things("compute/Firewall") == [firewall]
+    assert json.loads(network.read_text())["routingMode"] == "GLOBAL"
+
+    project.run("destroy", "--yes", "--stack", "t")
+    assert project.things("*/*") == []
+
+
+def test_only_previews_where_no_directory_is_named(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "project", _RAW)
+    project.settings(net=["gcp:compute/network:Network", {}])
+    said = project.run("up", "--yes", "--stack", "t", refused=True, makes=False)
+    assert steps(said)["net"] == "creating"
+    assert "which only previews; nothing was made" in said
+    assert f"pulumi plugin install resource gcp {schema.version()}" in said
+    assert "Traceback" not in said
+
+
+def test_equal_names_conflict_and_faults_of_one_resource_come_together(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "project", _RAW)
+    bucket = ["gcp:storage/bucket:Bucket", {"name": "same", "location": "eu"}]
+    project.settings(a=bucket, b=bucket)
+    said = project.run("up", "--yes", "--skip-preview", "--stack", "t", refused=True)
+    assert "Error 409: 'same' already exists" in said
+
+    project.settings(net=["gcp:compute/network:Network", {"name": "Net", "routingMode": "WORLD", "colour": "red"}])
+    said = project.run("preview", "--stack", "t", refused=True)
+    place = r"gcp:compute/network:Network resource 'net' has a problem: "
+    assert re.search(place + r"'name' is 'Net', expected a name of 1-63 .*; see 'net\.name'", said)
+    assert re.search(
+        place + r"'routingMode' is 'WORLD', expected one of REGIONAL, GLOBAL; see 'net\.routingMode'", said
+    )
+    assert re.search(place + r"'colour' is not an argument of compute\.Network; see 'net\.colour'", said)
+
+
+# --- what is refused, and what is not: put to the plugin itself ---
+
+_POOL = "gcp:container/nodePool:NodePool"
+_VM = "gcp:tpu/v2Vm:V2Vm"
+_NETWORK = "gcp:compute/network:Network"
+_SUBNET = "gcp:compute/subnetwork:Subnetwork"
+_BUCKET = "gcp:storage/bucket:Bucket"
+
+REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "unknown key": (_NETWORK, {"routeMode": "GLOBAL"}, "'routeMode' is not an argument of compute.Network"),
+    "unknown key, nested": (
+        *(_POOL, {"cluster": "c", "nodeConfig": {"machine": "n2-standard-4"}}),
+        "'machine' is not an argument of container.NodePoolNodeConfig; nearest: machineType",
+    ),
+    "missing": (_SUBNET, {"ipCidrRange": "10.0.0.0/20"}, "'network' is required, but missing"),
+    "list for object": (_POOL, {"cluster": "c", "nodeConfig": []}, "'nodeConfig' is a list, expected an object"),
+    "no number": (_POOL, {"cluster": "c", "nodeCount": "four"}, "'nodeCount' is 'four', expected a whole number"),
+    "routing mode": (_NETWORK, {"routingMode": "WORLD"}, "'WORLD', expected one of REGIONAL, GLOBAL"),
+    "network name": (_NETWORK, {"name": "My_Net"}, "'My_Net', expected a name of 1-63 lowercase letters"),
+    "CIDR": (_SUBNET, {"network": "n", "ipCidrRange": "10.0.0.300/20"}, "'10.0.0.300/20', expected a CIDR range"),
+    "taint effect": (
+        *(_POOL, {"cluster": "c", "nodeConfig": {"taints": [{"key": "k", "value": "v", "effect": "NEVER"}]}}),
+        "'effect' is 'NEVER', expected one of NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE; see 'x.nodeConfig.taints[0]",
+    ),
+    "reservation affinity": (
+        *(_POOL, {"cluster": "c", "nodeConfig": {"reservationAffinity": {"consumeReservationType": "SOME"}}}),
+        "'consumeReservationType' is 'SOME', expected one of UNSPECIFIED, NO_RESERVATION",
+    ),
+    "data disk mode": (
+        *(_VM, {"runtimeVersion": "r", "zone": "z", "dataDisks": [{"sourceDisk": "d", "mode": "WRITE"}]}),
+        "'mode' is 'WRITE', expected one of READ_WRITE, READ_ONLY",
+    ),
+    "type and config": (
+        *(_VM, {"runtimeVersion": "r", "zone": "z", "acceleratorType": "v6e-8"}),
+        "'acceleratorType' conflicts with 'acceleratorConfig'",
+    ),
+}
+REFUSED["type and config"][1]["acceleratorConfig"] = {"type": "V6E", "topology": "2x4"}
+
+# The checks of these are Slipway's: a stand-in that refused them would hide that they are missing there.
+ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
+    "placement": (_POOL, {"cluster": "c", "placementPolicy": {"type": "SCATTERED", "tpuTopology": "banana"}}),
+    "machine type": (_POOL, {"cluster": "c", "nodeConfig": {"machineType": "ct99"}}),
+    "accelerator type": (_VM, {"runtimeVersion": "r", "zone": "z", "acceleratorType": "v99-7"}),
+    "mtu": (_NETWORK, {"mtu": 99999}),
+    "number as text": (_NETWORK, {"mtu": "8896"}),
+    "bucket": (_BUCKET, {"name": "UPPER_case", "location": "eu", "storageClass": "WARM", "labels": {"No Label": "x"}}),
+    "lifecycle": (
+        _BUCKET,
+        {"location": "eu", "lifecycleRules": [{"action": {"type": "Melt"}, "condition": {"age": 1}}]},
+    ),
+    "unknown until up": (_SUBNET, {"network": "04da6b54-80e4-46f7-96ec-b56ff0331ba9", "ipCidrRange": "10.0.0.0/20"}),
+}
+
+
+def struct(values: dict[str, Any]) -> Struct:
+    made = Struct()
+    made.update(values)
+    return made
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One running plugin, spoken to as the engine does."""
+
+    stub: Any
+
+    def configure(self, **settings: str) -> None:
+        self.stub.Configure(provider_pb2.ConfigureRequest(args=struct(settings), acceptSecrets=True), timeout=60)
+
+    def refusals(self, token: str, inputs: dict[str, Any]) -> str:
+        """Why a preview of a create is refused; empty where it is not."""
+        urn = f"urn:pulumi:t::cloud::{token}::x"
+        given = provider_pb2.CheckRequest(urn=urn, news=struct(inputs), randomSeed=b"seed")
+        checked = self.stub.Check(given, timeout=60)
+        if checked.failures:
+            return "\n".join(failure.reason for failure in checked.failures)
+        try:
+            self.stub.Create(provider_pb2.CreateRequest(urn=urn, properties=checked.inputs, preview=True), timeout=60)
+        except grpc.RpcError as error:
+            return str(error)
+        return ""
+
+
+@pytest.fixture(params=PLUGINS, ids=lambda path: "stand-in" if path == STAND_IN else "official")
+def plugin(request: pytest.FixtureRequest) -> Iterator[Plugin]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("GOOGLE", "GCLOUD"))}
+    with subprocess.Popen([request.param, ""], stdout=subprocess.PIPE, text=True, env=environment | OFFLINE) as process:
+        assert process.stdout
+        channel = grpc.insecure_channel(f"127.0.0.1:{process.stdout.readline().strip()}")
+        try:
+            yield Plugin(provider_pb2_grpc.ResourceProviderStub(channel))
+        finally:
+            channel.close()
+            process.kill()
+
+
+def test_refuses_what_the_official_plugin_refuses(plugin: Plugin, request: pytest.FixtureRequest) -> None:
+    plugin.configure(project="p", accessToken=choose.PLACEHOLDER_TOKEN)
+    said = {name: plugin.refusals(token, inputs) for name, (token, inputs, _) in REFUSED.items()}
+    assert [name for name, reason in said.items() if not reason] == []
+    if "stand-in" in request.node.name:
+        assert {name: expected for name, (_, _, expected) in REFUSED.items() if expected not in said[name]} == {}
+
+
+def test_accepts_what_the_official_plugin_accepts(plugin: Plugin) -> None:
+    plugin.configure(project="p", accessToken=choose.PLACEHOLDER_TOKEN)
+    said = {name: plugin.refusals(token, inputs) for name, (token, inputs) in ACCEPTED.items()}
+    assert {name: reason for name, reason in said.items() if reason} == {}
+
+
+def test_no_project_is_refused(plugin: Plugin) -> None:
+    plugin.configure(accessToken=choose.PLACEHOLDER_TOKEN)
+    assert "project" in plugin.refusals(_NETWORK, {})
+    assert plugin.refusals(_NETWORK, {"project": "p"}) == ""
+
+
+def test_every_resource_type_of_the_sdk_is_understood() -> None:
+    listed = (ROOT / ".venv/lib/python3.12/site-packages/pulumi_gcp/__init__.py").read_text()
+    tokens = re.findall(r'"(gcp:\w+/\w+:\w+)": "\w+"', listed)
+    assert len(tokens) > 1000
+    for token in tokens:
+        found = schema.resource_type(token)
+        assert found and found.outputs, token
+        nested = [field.type for field in found.inputs.values() if isinstance(field.type, schema.ObjectOf)]
+        assert all(schema.object_fields(each) is not None for each in nested), token
+
+
+# --- which plugin the engine gets ---
+
+
+def plugin_file(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    path = directory / choose.EXECUTABLE
+    path.touch(mode=0o755)
+    return path
+
+
+def test_official_plugin_is_found_where_the_engine_looks(tmp_path: Path) -> None:
+    environment = {"PATH": str(choose.DIRECTORY), "HOME": str(tmp_path)}
+    assert choose.official_plugin(environment, "10.2.0") is None  # the stand-in itself does not count
+
+    plugin_file(tmp_path / ".pulumi/plugins/resource-gcp-v9.35.0")
+    assert choose.official_plugin(environment, "10.2.0") is None  # the engine wants the SDK's version
+    installed = plugin_file(tmp_path / ".pulumi/plugins/resource-gcp-v10.2.0")
+    assert choose.official_plugin(environment, "10.2.0") == installed
+    partial = installed.parent.with_name("resource-gcp-v10.2.0.partial")
+    partial.touch()
+    assert choose.official_plugin(environment, "10.2.0") is None
+    partial.unlink()
+
+    elsewhere = environment | {"PULUMI_HOME": str(tmp_path / "other")}
+    assert choose.official_plugin(elsewhere, "10.2.0") is None
+    on_path = plugin_file(tmp_path / "bin")
+    assert choose.official_plugin(elsewhere | {"PATH": str(tmp_path / "bin")}, "10.2.0") == on_path
+
+
+def test_stand_in_comes_last_on_path() -> None:
+    given = choose.with_stand_in({"PATH": "/a:/b"})
+    assert given == {"PATH": f"/a:/b:{choose.DIRECTORY}"}
+    assert choose.with_stand_in(given) == given
+    assert choose.finds_stand_in(given)
+    assert not choose.finds_stand_in({"PATH": "/a:/b"})
+
+
+def test_placeholder_token_only_where_there_are_no_credentials(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path)}
+    token = {"GOOGLE_OAUTH_ACCESS_TOKEN": choose.PLACEHOLDER_TOKEN}
+    assert choose.with_placeholder_token(environment) == environment | token
+
+    mine = environment | {"GOOGLE_APPLICATION_CREDENTIALS": "key.json"}
+    assert choose.with_placeholder_token(mine) == mine
+    (tmp_path / ".config/gcloud").mkdir(parents=True)
+    (tmp_path / ".config/gcloud/application_default_credentials.json").touch()
+    assert choose.with_placeholder_token(environment) == environment

@@ -1,0 +1,199 @@
+"""What `slipway gc` may delete, as decisions, and how names are read out of states and run records."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.artifacts.gc import Named, kept_wheelhouses, objects_of, unreferenced
+from infra.artifacts.layout import object_key, sums_text, wheelhouse_key
+from infra.artifacts.named import by_deployment, by_record, by_records
+from infra.artifacts.store import Entry, StoreError, open_store
+
+NOW = datetime(2026, 1, 10, tzinfo=UTC)
+OLD, YOUNG = NOW - timedelta(days=3), NOW - timedelta(hours=3)
+DAY = timedelta(days=1)
+
+
+def sha(number: int) -> str:
+    return f"{number:064x}"
+
+
+def identifier(number: int) -> str:
+    return f"{number:016x}"
+
+
+def wheel(number: int) -> str:
+    return object_key(sha(number), f"wheel{number}.whl")
+
+
+def wheelhouse(number: int, wheels: list[int]) -> dict[str, str]:
+    """Its keys with their texts."""
+    return {
+        wheelhouse_key(identifier(number)): sums_text({f"wheel{each}.whl": sha(each) for each in wheels}),
+        f"wheelhouses/{identifier(number)}/requirements.txt": "",
+    }
+
+
+def gone(texts: dict[str, str], named: Named, young: set[str] | None = None) -> list[str]:
+    """What may go from a store with these objects."""
+    entries = [Entry(key, 1, YOUNG if key in (young or set()) else OLD) for key in texts]
+    kept = kept_wheelhouses(entries, named, NOW, DAY)
+    sums = {each: texts[wheelhouse_key(each)] for each in kept}
+    return [entry.key for entry in unreferenced(entries, named, sums, NOW, DAY)]
+
+
+def test_what_a_kept_wheelhouse_lists_stays_and_the_rest_goes() -> None:
+    texts = wheelhouse(1, [1, 2]) | wheelhouse(2, [2, 3]) | {wheel(each): "" for each in (1, 2, 3, 4)}
+    assert gone(texts, Named(frozenset({identifier(1)}))) == [
+        wheelhouse_key(identifier(2)),  # first, so that what is visible is whole
+        wheel(3),
+        wheel(4),
+        f"wheelhouses/{identifier(2)}/requirements.txt",
+    ]
+
+
+def test_bundles_stay_by_name() -> None:
+    texts = {f"bundles/{identifier(each)}/bundle.tar.gz": "" for each in (1, 2)}
+    assert gone(texts, Named(bundles=frozenset({identifier(1)}))) == [f"bundles/{identifier(2)}/bundle.tar.gz"]
+
+
+def test_young_objects_stay_and_a_young_wheelhouse_keeps_its_old_objects() -> None:
+    texts = wheelhouse(1, [1]) | {wheel(1): "", wheel(2): "", wheel(3): ""}
+    young = {wheelhouse_key(identifier(1)), wheel(2)}
+    assert gone(texts, Named(), young) == [wheel(3)]
+
+
+def test_an_object_under_another_name_is_not_the_object() -> None:
+    texts = wheelhouse(1, [1]) | {wheel(1): "", f"objects/{sha(1)}/other.whl": ""}
+    assert gone(texts, Named(frozenset({identifier(1)}))) == [f"objects/{sha(1)}/other.whl"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("runs/a/record.json", "data/x", "objects/short/f", f"objects/{sha(1)}", f"objects/{sha(1)}/a/b"),
+        *("wheelhouses/not-an-id/SHA256SUMS", "bundles/abc/bundle.tar.gz", "README"),
+    ],
+)
+def test_what_has_another_form_is_never_touched(key: str) -> None:
+    assert gone({key: ""}, Named()) == []
+
+
+def test_a_named_wheelhouse_without_its_index_stops() -> None:
+    texts = wheelhouse(1, [1]) | {wheel(1): ""}
+    del texts[wheelhouse_key(identifier(1))]
+    with pytest.raises(StoreError, match="is in use but has no wheelhouses/0000000000000001/SHA256SUMS"):
+        gone(texts, Named(frozenset({identifier(1)})))
+
+
+def test_a_named_wheelhouse_of_another_store_is_no_matter() -> None:
+    assert gone({wheel(1): ""}, Named(frozenset({identifier(9)}))) == [wheel(1)]
+
+
+@pytest.mark.parametrize(
+    "line", ["", "abc  f", f"{sha(1)} f", f"{sha(1)} *f", f"{sha(1)}  a/b", f"{sha(1).upper()[:-1]}X  f"]
+)
+def test_an_index_that_is_not_understood_stops(line: str) -> None:
+    with pytest.raises(StoreError, match=r"line 2 of wheelhouses/0000000000000001/SHA256SUMS"):
+        objects_of(identifier(1), f"{sha(7)}  wheel.whl\n{line}\n")
+
+
+@given(
+    houses=st.dictionaries(st.integers(0, 5), st.lists(st.integers(0, 9), max_size=5), max_size=5),
+    named=st.sets(st.integers(0, 6)),
+    young=st.sets(st.integers(0, 5)),
+)
+def test_no_kept_wheelhouse_loses_anything(houses: dict[int, list[int]], named: set[int], young: set[int]) -> None:
+    texts: dict[str, str] = {wheel(each): "" for each in range(10)}
+    for number, wheels in houses.items():
+        texts |= wheelhouse(number, wheels)
+    names = Named(frozenset(identifier(each) for each in named))
+    away = set(gone(texts, names, {wheelhouse_key(identifier(each)) for each in young}))
+    kept = {number for number in houses if number in named | young}
+    needed = {wheel(each) for number in kept for each in houses[number]}
+    assert not away & needed
+    assert away >= {wheel(each) for each in range(10)} - needed
+    assert {wheelhouse_key(identifier(each)) for each in houses if each not in kept} <= away
+
+
+# --- names ---
+
+
+def exported(*resources: dict[str, Any]) -> str:
+    return json.dumps({"version": 3, "deployment": {"resources": list(resources)}})
+
+
+def resource(kind: str, outputs: Any, **more: Any) -> dict[str, Any]:
+    token = f"slipway:artifacts:{kind}"
+    return {"urn": f"urn:pulumi:s::slipway::{token}::a", "type": token, "outputs": outputs} | more
+
+
+def test_names_in_a_state() -> None:
+    text = exported(
+        resource("Wheelhouse", {"wheelhouse": "w1"}),
+        resource("Wheelhouse", {"wheelhouse": "w2"}, delete=True),  # replaced, its hosts may still be there
+        resource("Bundle", {"bundle": "b1"}),
+        resource("Bundle", {"bundle": "b2"}, inputs={"bundle": "b3"}),  # an update that failed in the middle
+        {"urn": "u", "type": "pulumi:pulumi:Stack"},
+    )
+    assert by_deployment("s", text) == Named(frozenset({"w1", "w2"}), frozenset({"b1", "b2", "b3"}))
+
+
+def test_what_an_engine_was_making_when_it_was_killed_is_in_use() -> None:
+    making = {"resource": resource("Wheelhouse", None, inputs={"wheelhouse": "w"}), "type": "creating"}
+    text = json.dumps({"deployment": {"pending_operations": [making]}})
+    assert by_deployment("s", text) == Named(frozenset({"w"}))
+
+
+@pytest.mark.parametrize(
+    "text", [exported(), '{"version": 3, "deployment": {}}', '{"deployment": {"resources": null}}']
+)
+def test_a_stack_that_is_empty_names_nothing(text: str) -> None:
+    assert by_deployment("s", text) == Named()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"deployment": null}', '{"deployment": {"resources": [1]}}', "null"])
+def test_a_state_that_is_not_understood_stops(text: str) -> None:
+    with pytest.raises(StoreError, match=r"the state of stack 's' is not readable .* nothing may be deleted"):
+        by_deployment("s", text)
+
+
+@pytest.mark.parametrize("outputs", [None, {}, {"wheelhouse": ""}, {"wheelhouse": {"ciphertext": "x"}}])
+def test_a_resource_without_its_name_stops(outputs: Any) -> None:
+    with pytest.raises(StoreError, match=r"does not say its wheelhouse, .* make up STACK=s"):
+        by_deployment("s", exported(resource("Wheelhouse", outputs)))
+
+
+def test_names_in_records_of_the_store_and_of_local_stacks(tmp_path: Path) -> None:
+    def record(*starts: dict[str, str | None]) -> str:
+        return json.dumps({"starts": list(starts)})
+
+    store = open_store(tmp_path / "store")
+    texts = {
+        "runs/a/record.json": record({"wheelhouse": "w1", "bundle": "b1"}, {"wheelhouse": "w2"}),
+        "runs/some/where/record.json": record({"bundle": "b2"}, {}),
+        "runs/a/other.json": "not read",
+        "data/record.json": "not read",
+    }
+    for key, text in texts.items():
+        file = tmp_path / "file"
+        file.write_text(text)
+        store.put(key, file)
+    local = tmp_path / "work" / "local" / "runs" / "r" / "record.json"
+    local.parent.mkdir(parents=True)
+    local.write_text(record({"wheelhouse": "w3", "bundle": None}))
+    named, count = by_records(store, tmp_path / "work")
+    assert (named, count) == (Named(frozenset({"w1", "w2", "w3"}), frozenset({"b1", "b2"})), 3)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"starts": 1}', '{"starts": ["x"]}', "[]"])
+def test_a_record_that_is_not_understood_stops(text: str) -> None:
+    with pytest.raises(StoreError, match=r"the run record place is not readable .* nothing may be deleted"):
+        by_record("place", text)
