@@ -23,10 +23,8 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from infra.artifacts.layout import REQUIREMENTS, object_key, sums_text, wheelhouse_key
 from infra.artifacts.store import PARTIAL
 from infra.paths import ROOT
-from infra.wheels import patches
 from infra.wheels.fetch import Progress, fetch_all
 from infra.wheels.identity import FETCHED_PYTHON, WheelhouseInputs
-from infra.wheels.locks import BOOTSTRAP, lock_path
 from infra.wheels.repack import repack
 from infra.wheels.selection import LockedFile, locked_files
 
@@ -62,8 +60,8 @@ class _Pin:
 def files_to_fetch(inputs: WheelhouseInputs) -> tuple[LockedFile, ...]:
     """What the indexes must serve: the lock without what the overlay replaces, and uv."""
     replaced = {wheel.package for wheel in inputs.overlay}
-    locked = locked_files(lock_path(inputs.platform, inputs.channel))
-    return (*(file for file in locked if file.package not in replaced), *locked_files(BOOTSTRAP))
+    lock, bootstrap = inputs.locks
+    return (*(file for file in locked_files(lock) if file.package not in replaced), *locked_files(bootstrap))
 
 
 def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: Progress) -> Wheelhouse:
@@ -72,7 +70,7 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: Progress
     Raises BuildError, FetchError, LockError, or PatchError where a patched package has drifted.
     """
     fetched = fetch_all(files_to_fetch(inputs), artifacts, progress)
-    patched = {patch_set.package: patch_set for patch_set in patches.load_all()}
+    patched = {patch_set.package: patch_set for patch_set in inputs.patches}
     pins: list[_Pin] = []
     objects: dict[str, str] = {}
     with tempfile.TemporaryDirectory(dir=_made(artifacts / PARTIAL)) as name:

@@ -5,14 +5,16 @@ Owns the inputs of a wheelhouse and their hash. Refuses to own how it is built (
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from infra.wheels import patches
-from infra.wheels.locks import BOOTSTRAP, LockError, lock_path, read_lock
+from infra.paths import TRAINING
+from infra.wheels.locks import LockError, bootstrap_lock, lock_path, read_lock
+from infra.wheels.patches import PatchSet, content_hash, load_all
 from training.data.hash_cache import HashCache
 
 FETCHED_PYTHON = "fetch"  # instead of an archive: the CPython 3.12 that uv fetches
@@ -41,6 +43,16 @@ class WheelhouseInputs:
     id: str
     overlay: tuple[Overlay, ...] = ()
     python_archive: Path | str | None = None  # or FETCHED_PYTHON
+    training: Path = TRAINING  # holds locks/ and patches/
+
+    @property
+    def locks(self) -> tuple[Path, Path]:
+        """The platform's and the bootstrap lock."""
+        return lock_path(self.platform, self.channel, self.training), bootstrap_lock(self.training)
+
+    @property
+    def patches(self) -> tuple[PatchSet, ...]:
+        return load_all(self.training / "patches")
 
 
 def wheelhouse_inputs(
@@ -49,23 +61,24 @@ def wheelhouse_inputs(
     hashes: HashCache,
     overlay: Path | None = None,
     python_archive: Path | str | None = None,
+    training: Path = TRAINING,
 ) -> WheelhouseInputs:
     """Hash the lock, the patches, the overlay and the Python archive. Raises LockError for what is missing."""
-    lock = lock_path(platform, channel)
     wheels = _overlay(overlay, hashes) if overlay else ()
     digest = hashlib.sha256()
     for part in (_FORM, platform, channel):
         digest.update(part.encode() + b"\0")
-    for path in (lock, BOOTSTRAP):
+    made = WheelhouseInputs(platform, channel, "", wheels, python_archive, training)
+    for path in made.locks:
         digest.update(hashlib.sha256(read_lock(path)).digest())
-    for patch_set in patches.load_all():
-        digest.update(patches.content_hash(patch_set).encode() + b"\0")
+    for patch_set in made.patches:
+        digest.update(content_hash(patch_set).encode() + b"\0")
     for wheel in wheels:
         digest.update(f"{wheel.path.name}\0{wheel.sha256}\0".encode())
     if python_archive:
         content = hashes.sha256(python_archive) if isinstance(python_archive, Path) else python_archive
         digest.update(f"python\0{content}\0".encode())
-    return WheelhouseInputs(platform, channel, digest.hexdigest()[:16], wheels, python_archive)
+    return dataclasses.replace(made, id=digest.hexdigest()[:16])
 
 
 def _overlay(directory: Path, hashes: HashCache) -> tuple[Overlay, ...]:

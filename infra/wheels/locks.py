@@ -7,21 +7,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infra.paths import ROOT
+from infra.paths import TRAINING
 
-LOCKS = ROOT / "training" / "locks"
 PLATFORMS = ("cpu", "tpu", "gpu")
 STABLE, NIGHTLY = "stable", "nightly"
 CHANNELS = (STABLE, NIGHTLY)
-BOOTSTRAP = LOCKS / "pylock.bootstrap.toml"  # uv itself
 
 
 class LockError(ValueError):
     """A lock or an overlay is missing or cannot be used; the message says what to do."""
 
 
-def lock_path(platform: str, channel: str) -> Path:
-    return LOCKS / f"pylock.{platform}-{channel}.toml"
+def lock_path(platform: str, channel: str, training: Path = TRAINING) -> Path:
+    return training / "locks" / f"pylock.{platform}-{channel}.toml"
+
+
+def bootstrap_lock(training: Path = TRAINING) -> Path:
+    """The lock of uv itself, which installs all others."""
+    return training / "locks" / "pylock.bootstrap.toml"
 
 
 def read_lock(path: Path) -> bytes:

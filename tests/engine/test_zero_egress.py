@@ -1,0 +1,178 @@
+"""Hosts need no way out: bootstrap and training in a network namespace that has none, with every attempt on record.
+
+In the namespace the default route leads into a veth pair that nobody answers, and name resolution to an address behind
+it. Whatever asks for an address elsewhere, in Python or in C++, shows up as a neighbour the kernel looked for.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from infra.artifacts.bundle import BundleContents, collect, put
+from infra.artifacts.store import LocalStore
+from infra.local.bootstrap import COMMAND, Installation
+from infra.operate import wheelhouses
+from infra.paths import ARTIFACTS, ROOT, TRAINING
+from infra.wheels.locks import STABLE, lock_path
+from tests.engine.clone import TINY
+from training.host_status import Phase, read_status
+from training.run_spec import DataSpec, RunSpec
+
+STEPS = 10
+VOCABULARY = 512
+# Every program below runs here. Addresses of documentation (RFC 5737); nothing of the machine is reachable.
+NAMESPACE = """
+ip link set lo up
+ip link add out type veth peer name nobody
+for device in out nobody; do
+  echo 1 >/proc/sys/net/ipv6/conf/$device/disable_ipv6
+  ip link set $device up
+done
+ip address add 192.0.2.1/24 dev out
+ip route add default dev out
+echo nameserver 198.51.100.53 >"$WORK/resolv.conf"
+mount --bind "$WORK/resolv.conf" /etc/resolv.conf
+"""
+ATTEMPTS = "ip neighbour show dev out | cut -d ' ' -f 1"
+
+
+def in_namespace(script: str, work: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    kept = {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
+    return subprocess.run(
+        ["unshare", "-rnm", "bash", "-euo", "pipefail", "-c", NAMESPACE + script],
+        env=kept | environment | {"WORK": str(work)},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+
+
+def test_namespace_records_every_attempt(tmp_path: Path) -> None:
+    """The instrument itself: an address asked for directly and one by way of a name are both seen."""
+    script = f"""
+        python3 - <<'END'
+import socket
+for address in ("203.0.113.7", "example.com"):
+    try:
+        socket.create_connection((address, 443), timeout=0.2)
+    except OSError:
+        pass
+END
+        {ATTEMPTS}
+    """
+    done = in_namespace(script, tmp_path, {})
+    assert set(done.stdout.split()) == {"203.0.113.7", "198.51.100.53"}, done.stderr
+
+
+def test_zero_egress_of_bootstrap_and_training(tmp_path: Path) -> None:
+    """A wheelhouse and a bundle in a directory, a host with nothing installed, real text, ten steps: no attempt."""
+    wheels = wheelhouses.inputs_of("cpu", STABLE, None, None)
+    wheelhouses.ensure_built(wheels)
+    spec = run_spec(tmp_path, prepared(tmp_path))
+    bundle = collect(TRAINING, BundleContents(spec.to_yaml(), wheels.id, lock_path("cpu", STABLE)))
+    put(bundle, LocalStore(ARTIFACTS))
+    host = tmp_path / "host"
+    environment = Installation(str(ARTIFACTS), bundle.hash, str(tmp_path / "installed")).variables | {
+        "SLIPWAY_HOST_DIR": str(host),
+        "SLIPWAY_HOST_INDEX": "0",
+        "SLIPWAY_HOST_COUNT": "1",
+        "SLIPWAY_COORDINATOR": "127.0.0.1:29123",
+        "SLIPWAY_CACHE_DIR": str(ROOT / ".slipway" / "cache"),
+    }
+    done = in_namespace(f"bash {COMMAND[1]} >$WORK/log 2>&1\n{ATTEMPTS}", tmp_path, environment)
+    assert done.returncode == 0, (tmp_path / "log").read_text()[-3000:] + done.stderr
+    status = read_status(host)
+    assert status is not None and (status.phase, status.step) == (Phase.FINISHED, STEPS)
+    assert done.stdout == "", f"somebody asked for {done.stdout}"
+
+
+def prepared(tmp_path: Path) -> Path:
+    text = tmp_path / "text"
+    text.mkdir()
+    for number in range(40):
+        source = (ROOT / "training" / "launch.py").read_text()
+        (text / f"{number}.txt").write_text(f"{number} " + source[number * 100 :])
+    environment = wheelhouses.environment()
+    options = ["--vocab-size", str(VOCABULARY), "--heldout-fraction", "0.2", "--out", str(tmp_path / "data")]
+    done = subprocess.run(
+        [environment.python, "-P", "-m", "training.data.prepare", str(text), *options],
+        env=os.environ | {"PYTHONPATH": environment.sources},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "data"
+
+
+def run_spec(tmp_path: Path, data: Path) -> RunSpec:
+    return RunSpec(
+        stack="egress",
+        run_name="egress",
+        platform="cpu",
+        slices=1,
+        hosts_per_slice=1,
+        devices_per_host=2,
+        steps=STEPS,
+        output_directory=str(tmp_path / "runs"),
+        data=DataSpec(str(data), "0" * 16, max_epochs=50),
+        maxtext=TINY
+        | {
+            "attention": "dot_product",
+            "dtype": "float32",
+            "per_device_batch_size": 1.0,
+            "learning_rate_schedule_steps": STEPS,
+            "checkpoint_period": 5,
+            "eval_interval": 5,
+            "vocab_size": VOCABULARY,
+            "ici_fsdp_parallelism": 2,
+        },
+    )
+
+
+# What opens a connection in training/, and to whom. A module that is not here may not import a network module.
+CONNECTS = {
+    "hosts.py": "the metadata server",
+    "launch.py": "tries whether the coordinator's port is free on this host",
+}
+NETWORK_MODULES = {
+    "socket",
+    "ssl",
+    "http",
+    "urllib",
+    "requests",
+    "httpx",
+    "aiohttp",
+    "google",
+    "gcsfs",
+    "fsspec",
+    "boto3",
+}
+
+
+@pytest.mark.parametrize("path", sorted(TRAINING.rglob("*.py")), ids=lambda path: str(path.relative_to(TRAINING)))
+def test_only_listed_modules_can_open_a_connection(path: Path) -> None:
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported.add(node.module.partition(".")[0])
+    if imported & NETWORK_MODULES:
+        assert path.relative_to(TRAINING).as_posix() in CONNECTS, f"{path.name} imports {imported & NETWORK_MODULES}"
+
+
+def test_bootstrap_asks_only_the_store_and_the_metadata_server() -> None:
+    """Every curl of bootstrap.sh names one of the two, and uv is never allowed an index."""
+    lines = [line for line in (TRAINING / "bootstrap.sh").read_text().splitlines() if not line.lstrip().startswith("#")]
+    text = "\n".join(lines)
+    assert text.count("http://") == 1 and "http://${GCE_METADATA_HOST:-metadata.google.internal}/" in text
+    assert text.count("https://") == 1 and "${SLIPWAY_STORAGE_ENDPOINT:-https://storage.googleapis.com}" in text
+    assert text.count("curl -fsS") == 2
+    for command in ("wget", "pip3", "apt", "git", "gcloud", "gsutil"):
+        assert f"{command} " not in text, command
+    assert text.count("pip install") == text.count("--no-index") == text.count("--require-hashes") == 1

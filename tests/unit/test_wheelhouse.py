@@ -1,0 +1,297 @@
+"""Wheelhouses: what they are made of decides their id, and what an index serves is taken only as the lock says."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import shutil
+import subprocess
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from infra.artifacts.layout import REQUIREMENTS, object_key, parse_sums, wheelhouse_key
+from infra.paths import ROOT, TRAINING
+from infra.wheels.build import BuildError, build, pack_python
+from infra.wheels.fetch import FetchError, fetch_all
+from infra.wheels.identity import WheelhouseInputs, wheelhouse_inputs
+from infra.wheels.locks import LockError
+from infra.wheels.selection import LockedFile
+from training.data.hash_cache import HashCache
+
+UV = str(ROOT / ".venv" / "bin" / "uv")
+
+
+class Index:
+    """A package index that counts and can cut an answer short."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.requests: list[tuple[str, str]] = []  # path and Range
+        self.cut_after: dict[str, int] = {}  # bytes of the next answer for a path
+        self.status: dict[str, int] = {}
+        index = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                wanted = self.headers.get("Range", "")
+                index.requests.append((self.path, wanted))
+                if self.path in index.status or self.path not in index.files:
+                    self.send_error(index.status.get(self.path, 404))
+                    return
+                content = index.files[self.path]
+                start = int(match[1]) if (match := re.fullmatch(r"bytes=(\d+)-", wanted)) else 0
+                if start >= len(content):
+                    self.send_error(416)
+                    return
+                self.send_response(206 if start else 200)
+                self.send_header("Content-Length", str(len(content) - start))
+                self.end_headers()
+                self.wfile.write(content[start : start + index.cut_after.pop(self.path, len(content))])
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+    def add(self, name: str, content: bytes, package: str = "", version: str = "1.0", sha256: str = "") -> LockedFile:
+        self.files[f"/{name}"] = content
+        url = f"http://127.0.0.1:{self.server.server_address[1]}/{name}"
+        digest = sha256 or hashlib.sha256(content).hexdigest()
+        return LockedFile(package or name.split("-")[0], version, url, digest, name.endswith(".tar.gz"))
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    made = Index()
+    threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def silent(name: str, size: int) -> None:
+    pass
+
+
+def wheel(name: str = "small", version: str = "1.0", content: str = "") -> bytes:
+    info, stream = f"{name}-{version}.dist-info", io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for path, text in (
+            (f"{name}/__init__.py", content),
+            (f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"),
+            (f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
+            (f"{info}/RECORD", ""),
+        ):
+            archive.writestr(zipfile.ZipInfo(path), text)  # without the time of day
+    return stream.getvalue()
+
+
+class TestFetch:
+    def test_files_become_objects_and_are_not_asked_for_again(self, index: Index, tmp_path: Path) -> None:
+        files = [index.add(f"p{i}-1.0-py3-none-any.whl", b"x" * i) for i in range(1, 20)]
+        paths = fetch_all(files, tmp_path, silent)
+        assert {path.relative_to(tmp_path).as_posix() for path in paths.values()} == {
+            object_key(file.sha256, file.name) for file in files
+        }
+        asked = len(index.requests)
+        assert fetch_all(files, tmp_path, silent) == paths
+        assert len(index.requests) == asked == len(files)
+
+    def test_transfer_that_is_cut_goes_on_where_it_stopped(self, index: Index, tmp_path: Path) -> None:
+        content = bytes(range(256)) * 40_000  # 10 MB
+        file = index.add("big-1.0-py3-none-any.whl", content)
+        index.cut_after["/big-1.0-py3-none-any.whl"] = 4_000_000
+        (path,) = fetch_all([file], tmp_path, silent).values()
+        assert path.read_bytes() == content
+        first, second = [asked for _, asked in index.requests]
+        assert first == "" and 0 < int(re.findall(r"\d+", second)[0]) <= 4_000_000
+
+    def test_build_that_was_killed_goes_on_where_it_stopped(self, index: Index, tmp_path: Path) -> None:
+        content = b"y" * 1_000_000
+        file = index.add("big-1.0-py3-none-any.whl", content)
+        partial = tmp_path / ".partial" / f"{file.sha256}-{file.name}"
+        partial.parent.mkdir()
+        partial.write_bytes(content[:600_000])
+        fetch_all([file], tmp_path, silent)
+        assert index.requests == [(f"/{file.name}", "bytes=600000-")]
+
+    def test_other_content_than_the_lock_says_is_refused_and_not_kept(self, index: Index, tmp_path: Path) -> None:
+        file = index.add("bad-1.0-py3-none-any.whl", b"evil", sha256="0" * 64)
+        with pytest.raises(
+            FetchError, match=r"bad-1\.0-py3-none-any\.whl has SHA-256 .*, the lock says 0{64}; refused"
+        ):
+            fetch_all([file], tmp_path, silent)
+        assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+    def test_missing_file_is_named(self, index: Index, tmp_path: Path) -> None:
+        file = index.add("gone-1.0-py3-none-any.whl", b"")
+        del index.files["/gone-1.0-py3-none-any.whl"]
+        with pytest.raises(FetchError, match=r"gone-1\.0-py3-none-any\.whl: the package index answers 404"):
+            fetch_all([file], tmp_path, silent)
+
+    def test_index_that_is_not_there_is_said(self, tmp_path: Path) -> None:
+        file = LockedFile("x", "1", "http://127.0.0.1:1/x-1-py3-none-any.whl", "0" * 64)
+        with pytest.raises(FetchError, match=r"x-1-py3-none-any\.whl cannot be fetched from 127\.0\.0\.1"):
+            fetch_all([file], tmp_path, silent)
+
+
+def locked(training: Path, files: list[LockedFile]) -> Path:
+    """A training directory whose locks name `files`, uv first."""
+    directory = training / "locks"
+    directory.mkdir(parents=True)
+    for name, chosen in (("cpu-stable", files[1:]), ("bootstrap", files[:1])):
+        text = 'lock-version = "1.0"\ncreated-by = "a test"\n'
+        for file in chosen:
+            kind = f'{{ url = "{file.url}", hashes = {{ sha256 = "{file.sha256}" }} }}'
+            kind = f"sdist = {kind}" if file.is_sdist else f"wheels = [{kind}]"
+            text += f'[[packages]]\nname = "{file.package}"\nversion = "{file.version}"\n{kind}\n'
+        (directory / f"pylock.{name}.toml").write_text(text)
+    return training
+
+
+def inputs_of(training: Path, overlay: Path | None = None, python_archive: Path | None = None) -> WheelhouseInputs:
+    return wheelhouse_inputs("cpu", "stable", HashCache(None), overlay, python_archive, training)
+
+
+def uv_wheel(index: Index) -> LockedFile:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("uv-1.0.data/scripts/uv", b"#!/bin/sh\n")
+    return index.add("uv-1.0-py3-none-any.whl", stream.getvalue())
+
+
+def objects(artifacts: Path, inputs: WheelhouseInputs) -> dict[str, str]:
+    return parse_sums((artifacts / wheelhouse_key(inputs.id)).read_text())
+
+
+def requirements(artifacts: Path, inputs: WheelhouseInputs) -> list[str]:
+    digest = objects(artifacts, inputs)[REQUIREMENTS]
+    return (artifacts / object_key(digest, REQUIREMENTS)).read_text().splitlines()
+
+
+class TestBuild:
+    def test_wheelhouse_names_every_object_by_its_hash(self, index: Index, tmp_path: Path) -> None:
+        file = index.add("small-1.0-py3-none-any.whl", wheel())
+        inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
+        made = build(inputs, tmp_path / "store", UV, silent)
+        assert made.objects == objects(tmp_path / "store", inputs)
+        assert made.objects.keys() == {"uv", REQUIREMENTS, file.name}
+        for name, digest in made.objects.items():
+            content = (tmp_path / "store" / object_key(digest, name)).read_bytes()
+            assert hashlib.sha256(content).hexdigest() == digest
+        assert requirements(tmp_path / "store", inputs) == [f"small==1.0 --hash=sha256:{file.sha256}"]
+
+    def test_sdist_is_built_into_a_wheel(self, index: Index, tmp_path: Path) -> None:
+        """Its build back end lies in it, so that nothing is fetched."""
+        backend = (
+            "import pathlib, sys\n"
+            f"def build_wheel(out, *_):\n    name = 'source-1.0-py3-none-any.whl'\n"
+            f"    pathlib.Path(out, name).write_bytes({wheel('source')!r})\n    return name\n"
+        )
+        project = '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'
+        project += '[project]\nname = "source"\nversion = "1.0"\n'
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+            for name, text in (("own.py", backend), ("pyproject.toml", project), ("PKG-INFO", "Name: source\n")):
+                member = tarfile.TarInfo(f"source-1.0/{name}")
+                member.size = len(text.encode())
+                archive.addfile(member, io.BytesIO(text.encode()))
+        file = index.add("source-1.0.tar.gz", stream.getvalue())
+        inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
+        build(inputs, tmp_path / "store", UV, silent)
+        digest = hashlib.sha256(wheel("source")).hexdigest()
+        assert requirements(tmp_path / "store", inputs) == [f"source==1.0 --hash=sha256:{digest}"]
+
+    def test_sdist_that_does_not_build_is_named(self, index: Index, tmp_path: Path) -> None:
+        file = index.add("broken-1.0.tar.gz", b"not an archive")
+        inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
+        with pytest.raises(BuildError, match=r"broken-1\.0\.tar\.gz has no wheel and cannot be built into one: "):
+            build(inputs, tmp_path / "store", UV, silent)
+        assert not (tmp_path / "store" / wheelhouse_key(inputs.id)).exists()
+
+    def test_overlay_replaces_the_locked_wheel_and_changes_the_id(self, index: Index, tmp_path: Path) -> None:
+        file = index.add("small-1.0-py3-none-any.whl", wheel())
+        overlay = tmp_path / "overlay"
+        overlay.mkdir()
+        (overlay / "small-2.0.dev1-py3-none-any.whl").write_bytes(wheel("small", "2.0.dev1"))
+        training = locked(tmp_path / "training", [uv_wheel(index), file])
+        plain, inputs = inputs_of(training), inputs_of(training, overlay)
+        build(inputs, tmp_path / "store", UV, silent)
+        digest = hashlib.sha256(wheel("small", "2.0.dev1")).hexdigest()
+        assert inputs.id != plain.id
+        assert requirements(tmp_path / "store", inputs) == [f"small==2.0.dev1 --hash=sha256:{digest}"]
+        assert f"/{file.name}" not in [path for path, _ in index.requests]
+        assert [str(each) for each in inputs.overlay] == [
+            f"small 2.0.dev1 (small-2.0.dev1-py3-none-any.whl, sha256 {digest[:12]})"
+        ]
+
+    def test_python_archive_is_an_object_and_part_of_the_id(self, index: Index, tmp_path: Path) -> None:
+        archive = tmp_path / "any name.tar.gz"
+        archive.write_bytes(b"an archive")
+        file = index.add("small-1.0-py3-none-any.whl", wheel())
+        training = locked(tmp_path / "training", [uv_wheel(index), file])
+        plain, inputs = inputs_of(training), inputs_of(training, python_archive=archive)
+        build(inputs, tmp_path / "store", UV, silent)
+        assert inputs.id != plain.id
+        assert objects(tmp_path / "store", inputs)["python.tar.gz"] == hashlib.sha256(b"an archive").hexdigest()
+
+    def test_patched_package_gets_a_local_version(self, index: Index, tmp_path: Path) -> None:
+        file = index.add("small-1.0-py3-none-any.whl", wheel(content="old = 1\n"))
+        own = tmp_path / "training" / "patches" / "small-1.0"
+        own.mkdir(parents=True)
+        (own / "0001-new.patch").write_text(
+            "--- a/small/__init__.py\n+++ b/small/__init__.py\n@@ -1 +1 @@\n-old = 1\n+new = 1\n"
+        )
+        expected = hashlib.sha256(b"old = 1\n").hexdigest()
+        (own / "files.sha256").write_text(f"{expected}  small/__init__.py\n")
+        inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
+        build(inputs, tmp_path / "store", UV, silent)
+        (line,) = requirements(tmp_path / "store", inputs)
+        assert re.match(r"small==1\.0\+slipway\.[0-9a-z]+ --hash=sha256:[0-9a-f]{64}$", line)
+
+
+def test_id_depends_on_patches_and_nothing_on_the_machine(tmp_path: Path) -> None:
+    plain = wheelhouse_inputs("cpu", "stable", HashCache(None))
+    assert wheelhouse_inputs("cpu", "stable", HashCache(tmp_path / "cache.json")) == plain
+    assert wheelhouse_inputs("tpu", "stable", HashCache(None)).id != plain.id
+    for name in ("locks", "patches"):
+        shutil.copytree(TRAINING / name, tmp_path / name)
+    assert inputs_of(tmp_path).id == plain.id
+    (patch, *_) = (tmp_path / "patches").glob("*/*.patch")
+    patch.write_text(patch.read_text() + "\n")
+    assert inputs_of(tmp_path).id != plain.id
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ([], "holds no wheel"),
+        (["small.whl"], "small.whl is not named as a wheel is"),
+        (["small-1.0-py3-none-any.whl", "small-2.0-py3-none-any.whl"], "two wheels of small"),
+    ],
+)
+def test_overlay_that_cannot_be_used_is_refused(tmp_path: Path, names: list[str], said: str) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(LockError, match=said):
+        wheelhouse_inputs("cpu", "stable", HashCache(None), tmp_path)
+
+
+def test_python_is_packed_the_same_every_time(tmp_path: Path) -> None:
+    home = tmp_path / "cpython-3.12.1"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "python3.12").write_text("#!/bin/sh\n")
+    (home / "bin" / "python3").symlink_to("python3.12")
+    first = pack_python(home, tmp_path / "1.tar.gz").read_bytes()
+    (home / "bin" / "python3.12").touch()
+    (home / "x.pyc").touch()
+    assert pack_python(home, tmp_path / "2.tar.gz").read_bytes() == first
+    listing = subprocess.run(["tar", "-tzf", tmp_path / "1.tar.gz"], capture_output=True, text=True, check=True)
+    assert "python/bin/python3.12\n" in listing.stdout
