@@ -115,10 +115,10 @@ check_sums() { # file of sums, directory; stops with the names of what is not as
 fetch_bundle() {
   local made=$work/bundle listed found
   mkdir -p "$made" "$SLIPWAY_ROOT/bundles"
-  fetch_all <<<"bundles/$SLIPWAY_BUNDLE/bundle.tar.gz $work/bundle.tar.gz"
-  tar -xzf "$work/bundle.tar.gz" -C "$made" 2>"$errors" || fail 1 "bundle $SLIPWAY_BUNDLE cannot be unpacked: $(head -n 1 "$errors")"
+  fetch_all <<<"bundles/$SLIPWAY_BUNDLE/bundle.tar $work/bundle.tar"
+  tar -xf "$work/bundle.tar" -C "$made" 2>"$errors" || fail 1 "bundle $SLIPWAY_BUNDLE cannot be unpacked: $(head -n 1 "$errors")"
   found=$(sha256sum <"$made/MANIFEST" | cut -c1-16) || fail 1 "bundle $SLIPWAY_BUNDLE has no MANIFEST"
-  [[ "$found" == "$SLIPWAY_BUNDLE" ]] || fail 1 "bundle.tar.gz is bundle $found, not $SLIPWAY_BUNDLE; refused"
+  [[ "$found" == "$SLIPWAY_BUNDLE" ]] || fail 1 "bundle.tar is bundle $found, not $SLIPWAY_BUNDLE; refused"
   check_sums MANIFEST "$made"
   listed=$(wc -l <"$made/MANIFEST")
   found=$(find "$made" ! -type d | wc -l)

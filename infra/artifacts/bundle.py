@@ -6,7 +6,6 @@ SHA-256 of that list, so bootstrap.sh checks all of it with sha256sum. Owns whic
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import os
@@ -53,7 +52,7 @@ class Bundle:
         return hashlib.sha256(self.manifest).hexdigest()[:16]
 
     def archive(self) -> bytes:
-        """A tar.gz of the same bytes on every machine; scripts are executable."""
+        """A tar of the same bytes on every machine: not compressed, as builds of zlib differ."""
         raw = io.BytesIO()
         with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as tar:
             for path, data in sorted({**self.files, MANIFEST: self.manifest}.items()):
@@ -61,7 +60,7 @@ class Bundle:
                 member.size = len(data)
                 member.mode = 0o755 if path.endswith(".sh") else 0o644
                 tar.addfile(member, io.BytesIO(data))
-        return gzip.compress(raw.getvalue(), compresslevel=9, mtime=0)
+        return raw.getvalue()
 
 
 def collect(training: Path, contents: BundleContents) -> Bundle:
@@ -87,11 +86,8 @@ def sources(training: Path) -> list[str]:
 
 
 def put(bundle: Bundle, store: Store) -> None:
-    """The archive in a store; one that is there already is left alone."""
-    key = bundle_key(bundle.hash)
-    if store.has(key):
-        return
+    """The archive in a store. Raises StoreError where another one has its key."""
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / BUNDLE_ARCHIVE
         file.write_bytes(bundle.archive())
-        store.put(key, file)
+        store.put(bundle_key(bundle.hash), file)

@@ -2,14 +2,14 @@
 
 objects/<sha256>/<file name>      wheels, uv, Python archives, requirements: everything that hosts install
 wheelhouses/<id>/SHA256SUMS       the objects of one wheelhouse, as sha256sum writes and checks them
-bundles/<hash>/bundle.tar.gz      training sources, run spec, lock
+bundles/<hash>/bundle.tar      training sources, run spec, lock
 """
 
 from __future__ import annotations
 
 SUMS = "SHA256SUMS"
 REQUIREMENTS = "requirements.txt"
-BUNDLE_ARCHIVE = "bundle.tar.gz"
+BUNDLE_ARCHIVE = "bundle.tar"
 
 
 def object_key(sha256: str, name: str) -> str:

@@ -9,14 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.filesize import decimal
-from rich.markup import escape
 
 from infra.artifacts.gc import kept_wheelhouses, unreferenced
 from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.named import by_records, by_stacks
 from infra.artifacts.store import Entry, NoObjectError, Store, StoreError, open_store
+from infra.operate.terminal import fail
 from infra.paths import ARTIFACTS, ROOT, WORK
 
 
@@ -29,8 +28,7 @@ def gc(
     try:
         _gc(uri, delete, timedelta(hours=min_age_h))
     except StoreError as error:
-        Console(stderr=True).print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from None
+        fail(str(error))
 
 
 def _gc(uri: str, delete: bool, min_age: timedelta) -> None:

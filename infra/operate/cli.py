@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -15,6 +15,7 @@ from infra import settings as stack_settings
 from infra.operate import artifacts_cli, hardware_cli, patches_cli, wheels_cli
 from infra.operate.hosts import OPEN, Hosts
 from infra.operate.report import ABSENT, stack_report
+from infra.operate.terminal import fail
 from infra.operate.watch import cells, watch
 from infra.paths import ROOT, of_stack
 from infra.settings import SettingsError
@@ -30,16 +31,11 @@ app.command("gc")(artifacts_cli.gc)
 Stack = Annotated[str, typer.Argument(help="A stack: `local` is stacks/Pulumi.local.yaml.")]
 
 
-def _fail(message: str) -> NoReturn:
-    Console(stderr=True).print(f"[red]error:[/] {message}", highlight=False, soft_wrap=True)
-    raise typer.Exit(2)
-
-
 def _open(stack: str) -> Hosts:
     try:
         return OPEN[stack_settings.from_file(stack).target](stack)
     except SettingsError as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 @app.command("watch")
@@ -83,7 +79,7 @@ def logs(
         for line in _open(stack).logs(host, follow):
             typer.echo(line)
     except LookupError as error:
-        _fail(str(error))
+        fail(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
@@ -93,7 +89,7 @@ def stop(stack: Stack) -> None:
     """Save a checkpoint and end training; `start` resumes it."""
     hosts = _open(stack)
     if not any(host.record.process() for host in hosts.list()):
-        _fail(f"nothing of stack '{stack}' is running")
+        fail(f"nothing of stack '{stack}' is running")
     with Console(stderr=True).status("stopping") as line:
         hosts.stop(line.update)
     report = stack_report(stack, hosts.list())
@@ -105,7 +101,7 @@ def start(stack: Stack) -> None:
     """Start what is not running; training resumes at its last checkpoint."""
     hosts = _open(stack)
     if not hosts.list():
-        _fail(f"stack '{stack}' has no hosts; start them with: make up STACK={stack}")
+        fail(f"stack '{stack}' has no hosts; start them with: make up STACK={stack}")
     hosts.start()
     typer.echo(f"{stack}: started; follow it with: slipway watch {stack}")
 
@@ -115,7 +111,7 @@ def purge(stack: Stack, yes: Annotated[bool, typer.Option("--yes", help="Do not 
     """Delete the checkpoints and metrics that `pulumi destroy` has kept."""
     hosts = _open(stack)
     if hosts.list():
-        _fail(f"stack '{stack}' is still deployed; first run: make destroy STACK={stack}")
+        fail(f"stack '{stack}' is still deployed; first run: make destroy STACK={stack}")
     runs = of_stack(stack).runs
     if not runs.is_dir():
         typer.echo(f"{stack}: nothing is kept")
@@ -135,7 +131,7 @@ def prepare(context: typer.Context) -> None:
     try:
         environment = wheelhouses.environment()
     except wheelhouses.ERRORS as error:
-        _fail(str(error))
+        fail(str(error))
     code = os.environ | {"PYTHONPATH": environment.sources}
     os.execve(environment.python, [environment.python, "-P", "-m", "training.data.prepare", *context.args], code)
 

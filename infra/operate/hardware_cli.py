@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from infra.hardware import Accelerator, Price, Quota, Source, UnknownAcceleratorError, find, rows
+from infra.operate.terminal import fail
 
 UNKNOWN = "unknown"  # no source says it
 NOTHING = "-"  # there is no such thing here
@@ -34,8 +34,7 @@ def hardware(
         width = console.width if console.is_terminal else None
         typer.echo(as_json_text(pattern) if as_json else as_text(pattern, width))
     except UnknownAcceleratorError as error:
-        Console(stderr=True).print("[red]error:[/]", escape(str(error)), highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from None
+        fail(str(error))
 
 
 def as_text(pattern: str, terminal_width: int | None) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from infra import settings as stack_settings
 from infra.host_software import python_archive
 from infra.operate.hosts import STORE
+from infra.operate.terminal import fail
 from infra.paths import ROOT, stack_file
 from infra.settings import SettingsError
 from infra.wheels.identity import FETCHED_PYTHON
@@ -42,17 +41,17 @@ def build_command(
     """Fetch, patch and lay out every wheel of a platform; what is there already is not fetched again."""
     for name, value, allowed in (("platform", platform, PLATFORMS), ("channel", channel, CHANNELS)):
         if value not in allowed:
-            _fail(f"{name} is '{value}'; give one of: {', '.join(allowed)}")
+            fail(f"{name} is '{value}'; give one of: {', '.join(allowed)}")
     wheelhouses = _wheelhouses()
     try:
         inputs = wheelhouses.inputs_of(platform, channel, overlay, archive)
         if expect and inputs.id != expect:
-            _fail(f"locks, patches or overlay changed since the preview ({expect} is now {inputs.id}); run it again")
+            fail(f"locks, patches or overlay changed since the preview ({expect} is now {inputs.id}); run it again")
         wheelhouses.build_here(inputs)
         if push_to:
             wheelhouses.push_from_here(inputs.id, push_to)
     except wheelhouses.ERRORS as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 @app.command("push")
@@ -72,16 +71,11 @@ def push_command(
             return
         known = wheelhouses.built_here()
         if wheelhouse not in known:
-            _fail(f"name a wheelhouse to push; built here: {', '.join(known) or 'none (slipway wheels build)'}")
+            fail(f"name a wheelhouse to push; built here: {', '.join(known) or 'none (slipway wheels build)'}")
         wheelhouses.push_from_here(wheelhouse, to)
     except (*wheelhouses.ERRORS, SettingsError) as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 def _wheelhouses() -> ModuleType:
     return importlib.import_module("infra.operate.wheelhouses")  # on demand: it costs every other command 0.3 s
-
-
-def _fail(message: str) -> NoReturn:
-    Console(stderr=True).print(f"[red]error:[/] {message}", highlight=False, soft_wrap=True)
-    sys.exit(2)

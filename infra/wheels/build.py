@@ -113,7 +113,9 @@ def _store(artifacts: Path, file: Path) -> dict[str, str]:
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     final = artifacts / object_key(digest, file.name)
-    if not final.exists():
+    if final.exists():
+        os.utime(final)  # its age for `slipway gc` starts anew
+    else:
         partial = _made(final.parent) / f".{file.name}.{os.getpid()}"
         shutil.copyfile(file, partial)
         partial.replace(final)

@@ -149,7 +149,7 @@ def test_bundle_of_another_hash_is_refused(store: SmallStore, machine: Machine) 
     wanted, other = store.bundle(wheelhouse, "steps: 1\n"), store.bundle(wheelhouse, "steps: 2\n")
     _as_archive(store, wanted, other)
     reason = machine.refusal(wanted.hash)
-    assert reason == f"bundle.tar.gz is bundle {other.hash}, not {wanted.hash}; refused"
+    assert reason == f"bundle.tar is bundle {other.hash}, not {wanted.hash}; refused"
 
 
 def test_changed_file_in_a_bundle_is_named(store: SmallStore, machine: Machine, tmp_path: Path) -> None:
@@ -169,13 +169,13 @@ def test_changed_file_in_a_bundle_is_named(store: SmallStore, machine: Machine, 
 
 
 def _pack(directory: Path, archive: Path) -> None:
-    subprocess.run(["tar", "-czf", archive, "-C", directory, "."], check=True)
+    subprocess.run(["tar", "-cf" if archive.suffix == ".tar" else "-czf", archive, "-C", directory, "."], check=True)
 
 
 def test_truncated_bundle_is_refused(store: SmallStore, machine: Machine) -> None:
     bundle = store.bundle(store.wheelhouse())
     archive = store.archive(bundle)
-    archive.write_bytes(archive.read_bytes()[:-100])
+    archive.write_bytes(archive.read_bytes()[:2000])
     assert machine.refusal(bundle.hash).startswith(f"bundle {bundle.hash} cannot be unpacked: ")
 
 
@@ -295,7 +295,7 @@ class TestBucket:
     def test_busy_bucket_is_asked_again(self, tmp_path: Path, bucket: SmallStore, remote: Machine) -> None:
         bundle = bucket.bundle(bucket.wheelhouse())
         with MetadataServer(token=SECRET) as metadata, self._objects(tmp_path, remote, metadata) as objects:
-            objects.fail(FaultKind.UNAVAILABLE, "GET", "bundle.tar.gz")
+            objects.fail(FaultKind.UNAVAILABLE, "GET", "bundle.tar")
             python_of(remote.bootstrap(bundle.hash))
 
     def test_refused_token_is_one_sentence_without_the_token(

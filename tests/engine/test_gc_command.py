@@ -32,7 +32,7 @@ def fill(root: Path) -> None:
         texts[f"wheelhouses/{identifier}/SHA256SUMS"] = f"{SHA[name]}  {name}.whl\n"
         texts[f"wheelhouses/{identifier}/requirements.txt"] = ""
     for bundle in "2", "4", "6":
-        texts[f"bundles/{bundle * 16}/bundle.tar.gz"] = ""
+        texts[f"bundles/{bundle * 16}/bundle.tar"] = ""
     record = {"starts": [{"wheelhouse": "3" * 16, "bundle": "4" * 16}]}
     texts["runs/one/record.json"] = json.dumps(record)
     for key, text in texts.items():
@@ -47,7 +47,7 @@ GONE = [
     f"objects/{SHA['unused']}/unused.whl",
     f"wheelhouses/{'5' * 16}/SHA256SUMS",
     f"wheelhouses/{'5' * 16}/requirements.txt",
-    f"bundles/{'6' * 16}/bundle.tar.gz",
+    f"bundles/{'6' * 16}/bundle.tar",
 ]
 
 

@@ -60,8 +60,8 @@ def test_what_a_kept_wheelhouse_lists_stays_and_the_rest_goes() -> None:
 
 
 def test_bundles_stay_by_name() -> None:
-    texts = {f"bundles/{identifier(each)}/bundle.tar.gz": "" for each in (1, 2)}
-    assert gone(texts, Named(bundles=frozenset({identifier(1)}))) == [f"bundles/{identifier(2)}/bundle.tar.gz"]
+    texts = {f"bundles/{identifier(each)}/bundle.tar": "" for each in (1, 2)}
+    assert gone(texts, Named(bundles=frozenset({identifier(1)}))) == [f"bundles/{identifier(2)}/bundle.tar"]
 
 
 def test_young_objects_stay_and_a_young_wheelhouse_keeps_its_old_objects() -> None:
@@ -79,7 +79,7 @@ def test_an_object_under_another_name_is_not_the_object() -> None:
     "key",
     [
         *("runs/a/record.json", "data/x", "objects/short/f", f"objects/{sha(1)}", f"objects/{sha(1)}/a/b"),
-        *("wheelhouses/not-an-id/SHA256SUMS", "bundles/abc/bundle.tar.gz", "README"),
+        *("wheelhouses/not-an-id/SHA256SUMS", "bundles/abc/bundle.tar", "README"),
     ],
 )
 def test_what_has_another_form_is_never_touched(key: str) -> None:
