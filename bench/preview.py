@@ -27,6 +27,8 @@ def figures() -> list[Figure]:
         (empty / "__main__.py").write_text("import pulumi\n")
         path = os.pathsep.join([str(ROOT / ".venv" / "bin"), os.environ["PATH"]])
         backend = {"PULUMI_BACKEND_URL": f"file://{empty}", "PULUMI_CONFIG_PASSPHRASE": "", "PATH": path}
+        # As our wrapper sets it: the engine finds pulumi-gcp installed and would look for its plugin on the network.
+        backend["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
         _run(empty, os.environ | backend, "stack", "init", "empty")
         clone = Clone.make(Path(name) / "clone")
         # As any interpreter does by itself, unless PYTHONDONTWRITEBYTECODE forbids it.

@@ -10,7 +10,7 @@ import dataclasses
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, cast
@@ -36,9 +36,9 @@ def updates(**field: Any) -> Any:
     return dataclasses.field(metadata={"on_change": OnChange.UPDATE}, **field)
 
 
-def replaces(**field: Any) -> Any:
-    """An input whose change needs a new resource."""
-    return dataclasses.field(metadata={"on_change": OnChange.REPLACE}, **field)
+def replaces(because: str = "", **field: Any) -> Any:
+    """An input whose change needs a new resource; `because` is what a preview says of it."""
+    return dataclasses.field(metadata={"on_change": OnChange.REPLACE, "because": because}, **field)
 
 
 def ignored(**field: Any) -> Any:
@@ -135,6 +135,11 @@ class Resource[I](ABC):
         return {
             name: kind for name, kind in table.items() if kind is not OnChange.IGNORE and old.get(name) != new.get(name)
         }
+
+    def reasons(self, replaced: Iterable[str]) -> list[str]:
+        """One line for each of these inputs that says why it replaces."""
+        table = {field.name: field.metadata.get("because") for field in dataclasses.fields(cast(Any, self.inputs))}
+        return [f"{name} replaces: {because}" for name in replaced if (because := table[name])]
 
     def parse(self, values: Mapping[str, Any]) -> I:
         """Checked values as the inputs dataclass; numbers arrive as floats and become what the field says."""

@@ -96,6 +96,9 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     def Configure(self, request: Any, context: grpc.ServicerContext) -> Any:
         return provider_pb2.ConfigureResponse(acceptSecrets=False, supportsPreview=True, acceptResources=False)
 
+    def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return provider_pb2.InvokeResponse()  # infra/early_provider.py: that we run is the answer
+
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
         self._cancelled.set()
         return empty_pb2.Empty()
@@ -119,10 +122,13 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         }
         detailed = {key: provider_pb2.PropertyDiff(kind=kinds[kind], inputDiff=True) for key, kind in changes.items()}
         detailed |= {key: provider_pb2.PropertyDiff(kind=provider_pb2.PropertyDiff.UPDATE) for key in drifted}
+        replaced = [key for key, kind in changes.items() if kind is OnChange.REPLACE]
+        for reason in resource.reasons(replaced):
+            self._log(engine_pb2.INFO, reason, request.urn, ephemeral=False)
         response = provider_pb2.DiffResponse
         return response(
             changes=response.DIFF_SOME if detailed else response.DIFF_NONE,
-            replaces=[key for key, kind in changes.items() if kind is OnChange.REPLACE],
+            replaces=replaced,
             deleteBeforeReplace=True,
             diffs=list(detailed),
             detailedDiff=detailed,
