@@ -1,0 +1,94 @@
+"""What hosts install, as a preview knows it: hashes from sources, the overlay named, the user's own model."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from infra import run_plan, settings
+from infra.host_software import host_software
+from infra.settings import Settings, SettingsError
+from training.run_spec import RunSpec
+
+VALUES = {"target": "local", "accelerator": "cpu-8", "steps": 10, "data": "synthetic"}
+TRAINING = {"ici_fsdp_parallelism": 8}
+
+
+def stack(training: dict[str, object] | None = None, **more: object) -> Settings:
+    checked = settings.check("local", VALUES | {"training": TRAINING | (training or {})} | more)
+    assert isinstance(checked, Settings)
+    return checked
+
+
+def planned(made: Settings, tmp_path: Path) -> RunSpec:
+    return run_plan.run_spec(made, tmp_path, None)
+
+
+def test_same_stack_has_the_same_bundle_and_another_model_another(tmp_path: Path) -> None:
+    first, again, other = (stack(), stack(), stack({"base_emb_dim": 64}))
+    hashes = [host_software(each, planned(each, tmp_path), tmp_path).bundle for each in (first, again, other)]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_overlay_is_named_with_its_hash(tmp_path: Path) -> None:
+    wheel = tmp_path / "overlay" / "maxtext-0.2.6.dev1-py3-none-any.whl"
+    wheel.parent.mkdir()
+    wheel.write_bytes(b"a fork")
+    made, plain = stack(overlay=str(wheel.parent)), stack()
+    software = host_software(made, planned(made, tmp_path), tmp_path)
+    digest = hashlib.sha256(b"a fork").hexdigest()[:12]
+    assert software.notices[1] == f"overlay: maxtext 0.2.6.dev1 ({wheel.name}, sha256 {digest})"
+    assert software.wheelhouse.id != host_software(plain, planned(plain, tmp_path), tmp_path).wheelhouse.id
+    assert software.build_arguments[-2:] == ["--overlay", str(wheel.parent)]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"overlay": "/nowhere"}, "overlay /nowhere holds no wheel"),
+        ({"python_archive": "nowhere.tar.gz"}, "python_archive is 'nowhere.tar.gz', which is no file"),
+        (
+            {"channel": "nightly"},
+            "there is no training/locks/pylock.cpu-nightly.toml; make it with: make lock CHANNEL=ni",
+        ),
+    ],
+)
+def test_what_is_not_there_stops_the_preview(tmp_path: Path, more: dict[str, object], said: str) -> None:
+    made = stack(**more)
+    with pytest.raises(SettingsError, match=said.replace(".", r"\.").replace("*", r"\*")):
+        host_software(made, planned(made, tmp_path), tmp_path)
+
+
+class TestModelFile:
+    @pytest.fixture
+    def model(self, tmp_path: Path) -> Path:
+        return tmp_path / "mine.yml"
+
+    def test_its_fields_are_the_run_specs_and_the_stacks_own_win(self, tmp_path: Path, model: Path) -> None:
+        model.write_text("base_emb_dim: 64\nbase_mlp_dim: 128\n")
+        made = stack({"model_file": str(model), "base_mlp_dim": 256})
+        spec = planned(made, tmp_path)
+        assert (spec.maxtext["base_emb_dim"], spec.maxtext["base_mlp_dim"]) == (64, 256)
+        assert "model_file" not in spec.maxtext
+        assert host_software(made, spec, tmp_path).contents.model_file == model
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            (None, "cannot be read: no such file or directory"),
+            ("- a list\n", "is not a mapping of MaxText fields"),
+            ("a: [\n", "is not YAML"),
+            ("base_embb_dim: 64\n", r"base_embb_dim.* nearest: training\.base_emb_dim"),
+        ],
+    )
+    def test_what_is_wrong_with_it_is_one_sentence(self, model: Path, text: str | None, said: str) -> None:
+        if text is not None:
+            model.write_text(text)
+        with pytest.raises(SettingsError, match=said):
+            stack({"model_file": str(model)})
+
+    def test_it_is_not_a_key_of_the_stack(self) -> None:
+        with pytest.raises(SettingsError, match="model_file belongs under `slipway:training:`"):
+            stack(model_file="x.yml")
