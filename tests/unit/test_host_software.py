@@ -56,7 +56,7 @@ def test_overlay_is_named_with_its_hash(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_there_stops_the_preview(tmp_path: Path, more: dict[str, object], said: str) -> None:
-    made = stack(**more)
+    made = stack(None, **more)
     with pytest.raises(SettingsError, match=said.replace(".", r"\.").replace("*", r"\*")):
         host_software(made, planned(made, tmp_path), tmp_path)
 
