@@ -1,7 +1,7 @@
 """The process that trains: jax.distributed, proof that all hosts take part, MaxText, and how it ended.
 
-Started by training/launch.py with a plan; MaxText runs in it as installed. Owns the truth of how a training ended, because
-MaxText exits 0 after a SIGTERM or without data. Refuses to own what ends the process itself (abort, kill):
+Started by training/launch.py with a plan; MaxText runs in it as installed. Owns the truth of how a training ended,
+because MaxText exits 0 after a SIGTERM or without data. Refuses to own what ends the process itself (abort, kill):
 training/supervisor.py sees that.
 """
 

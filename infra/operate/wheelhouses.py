@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from infra.artifacts.bundle import BundleContents, collect, put
 from infra.artifacts.layout import object_key, parse_sums, wheelhouse_key
@@ -52,23 +54,47 @@ def built_here() -> list[str]:
 def build_here(inputs: WheelhouseInputs) -> Wheelhouse:
     """With a bar on a terminal, else a line now and then."""
     uv = shutil.which("uv") or str(ROOT / ".venv" / "bin" / "uv")
-    console = Console(stderr=True)
-    total = len(files_to_fetch(inputs))
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task(f"wheelhouse {inputs.id}", total=None)
-        seen: set[str] = set()
-
-        def progress(name: str, size: int) -> None:
-            bar.update(task, advance=size, description=name[:40])
-            if name not in seen:
-                seen.add(name)
-                if not console.is_terminal:
-                    print(f"{len(seen)} of {total} files: {name}", flush=True)
-
+    with _Shown(f"wheelhouse {inputs.id}", len(files_to_fetch(inputs))) as progress:
         made = build(inputs, ARTIFACTS, uv, progress)
     print(f"wheelhouse {made.id}: {len(made.objects)} files, {made.size / 1e6:.0f} MB")
     return made
+
+
+class _Shown:
+    """Progress of a build: files and bytes on a terminal, else a line per file."""
+
+    def __init__(self, what: str, files: int) -> None:
+        console = Console(stderr=True)
+        self._on_terminal = console.is_terminal
+        columns = (
+            TextColumn(what),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("files  {task.fields[megabytes]:.0f} MB"),
+        )
+        self._bar = Progress(*columns, console=console, disable=not self._on_terminal, transient=True)
+        self._task = self._bar.add_task(what, total=files, megabytes=0.0)
+        self._files, self._names, self._bytes = files, 0, 0
+        self._lock = threading.Lock()
+
+    def arrived(self, size: int) -> None:
+        with self._lock:
+            self._bytes += size
+            self._bar.update(self._task, megabytes=self._bytes / 1e6)
+
+    def finished(self, name: str) -> None:
+        with self._lock:
+            self._names += 1
+            self._bar.advance(self._task)
+            if not self._on_terminal:
+                print(f"{self._names} of {self._files} files: {name}", flush=True)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.stop()
 
 
 def push_from_here(wheelhouse: str, to: str) -> None:

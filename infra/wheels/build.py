@@ -82,7 +82,6 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: Progress
             wheel = _wheel_of(path, uv, work) if file.is_sdist else path
             patch_set = patched.get(file.package)
             if patch_set and patch_set.version == file.version:
-                progress(f"patching {file.package} {file.version}", 0)
                 wheel = repack(wheel, patch_set, work)
             pins.append(_pin(artifacts, wheel))
         pins += [_pin(artifacts, wheel.path) for wheel in inputs.overlay]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from http import HTTPStatus
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 
@@ -27,7 +28,16 @@ class FetchError(RuntimeError):
     """A file cannot be had as the lock says; the message names it."""
 
 
-type Progress = Callable[[str, int], None]  # file name, bytes that have just arrived
+class Progress(Protocol):
+    """Who shows how far it is; called from several threads."""
+
+    def arrived(self, size: int) -> None:
+        """So many bytes more."""
+        ...
+
+    def finished(self, name: str) -> None:
+        """A file is here, verified."""
+        ...
 
 
 def fetch_all(files: Iterable[LockedFile], artifacts: Path, progress: Progress) -> dict[LockedFile, Path]:
@@ -48,7 +58,7 @@ def fetch_all(files: Iterable[LockedFile], artifacts: Path, progress: Progress) 
 def _fetch(client: httpx.Client, file: LockedFile, artifacts: Path, progress: Progress) -> Path:
     final = artifacts / object_key(file.sha256, file.name)
     if final.exists():
-        progress(file.name, final.stat().st_size)
+        progress.finished(file.name)
         return final
     partial = artifacts / PARTIAL / f"{file.sha256}-{file.name}"
     partial.parent.mkdir(parents=True, exist_ok=True)
@@ -74,6 +84,7 @@ def _fetch(client: httpx.Client, file: LockedFile, artifacts: Path, progress: Pr
         raise FetchError(f"{file.name} has SHA-256 {digest}, the lock says {file.sha256}; refused")
     final.parent.mkdir(parents=True, exist_ok=True)
     partial.replace(final)
+    progress.finished(file.name)
     return final
 
 
@@ -87,8 +98,8 @@ def _download(client: httpx.Client, file: LockedFile, partial: Path, progress: P
         response.raise_for_status()
         goes_on = response.status_code == HTTPStatus.PARTIAL_CONTENT
         if goes_on:
-            progress(file.name, have)
+            progress.arrived(have)
         with partial.open("ab" if goes_on else "wb") as stream:
             for block in response.iter_bytes(_BLOCK):
                 stream.write(block)
-                progress(file.name, len(block))
+                progress.arrived(len(block))

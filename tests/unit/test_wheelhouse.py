@@ -76,8 +76,12 @@ def index() -> Iterator[Index]:
     made.server.server_close()
 
 
-def silent(name: str, size: int) -> None:
-    pass
+class Silent:
+    def arrived(self, size: int) -> None:
+        pass
+
+    def finished(self, name: str) -> None:
+        pass
 
 
 def wheel(name: str = "small", version: str = "1.0", content: str = "") -> bytes:
@@ -96,19 +100,19 @@ def wheel(name: str = "small", version: str = "1.0", content: str = "") -> bytes
 class TestFetch:
     def test_files_become_objects_and_are_not_asked_for_again(self, index: Index, tmp_path: Path) -> None:
         files = [index.add(f"p{i}-1.0-py3-none-any.whl", b"x" * i) for i in range(1, 20)]
-        paths = fetch_all(files, tmp_path, silent)
+        paths = fetch_all(files, tmp_path, Silent())
         assert {path.relative_to(tmp_path).as_posix() for path in paths.values()} == {
             object_key(file.sha256, file.name) for file in files
         }
         asked = len(index.requests)
-        assert fetch_all(files, tmp_path, silent) == paths
+        assert fetch_all(files, tmp_path, Silent()) == paths
         assert len(index.requests) == asked == len(files)
 
     def test_transfer_that_is_cut_goes_on_where_it_stopped(self, index: Index, tmp_path: Path) -> None:
         content = bytes(range(256)) * 40_000  # 10 MB
         file = index.add("big-1.0-py3-none-any.whl", content)
         index.cut_after["/big-1.0-py3-none-any.whl"] = 4_000_000
-        (path,) = fetch_all([file], tmp_path, silent).values()
+        (path,) = fetch_all([file], tmp_path, Silent()).values()
         assert path.read_bytes() == content
         first, second = [asked for _, asked in index.requests]
         assert first == "" and 0 < int(re.findall(r"\d+", second)[0]) <= 4_000_000
@@ -119,7 +123,7 @@ class TestFetch:
         partial = tmp_path / ".partial" / f"{file.sha256}-{file.name}"
         partial.parent.mkdir()
         partial.write_bytes(content[:600_000])
-        fetch_all([file], tmp_path, silent)
+        fetch_all([file], tmp_path, Silent())
         assert index.requests == [(f"/{file.name}", "bytes=600000-")]
 
     def test_other_content_than_the_lock_says_is_refused_and_not_kept(self, index: Index, tmp_path: Path) -> None:
@@ -127,19 +131,19 @@ class TestFetch:
         with pytest.raises(
             FetchError, match=r"bad-1\.0-py3-none-any\.whl has SHA-256 .*, the lock says 0{64}; refused"
         ):
-            fetch_all([file], tmp_path, silent)
+            fetch_all([file], tmp_path, Silent())
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
     def test_missing_file_is_named(self, index: Index, tmp_path: Path) -> None:
         file = index.add("gone-1.0-py3-none-any.whl", b"")
         del index.files["/gone-1.0-py3-none-any.whl"]
         with pytest.raises(FetchError, match=r"gone-1\.0-py3-none-any\.whl: the package index answers 404"):
-            fetch_all([file], tmp_path, silent)
+            fetch_all([file], tmp_path, Silent())
 
     def test_index_that_is_not_there_is_said(self, tmp_path: Path) -> None:
         file = LockedFile("x", "1", "http://127.0.0.1:1/x-1-py3-none-any.whl", "0" * 64)
         with pytest.raises(FetchError, match=r"x-1-py3-none-any\.whl cannot be fetched from 127\.0\.0\.1"):
-            fetch_all([file], tmp_path, silent)
+            fetch_all([file], tmp_path, Silent())
 
 
 def locked(training: Path, files: list[LockedFile]) -> Path:
@@ -180,7 +184,7 @@ class TestBuild:
     def test_wheelhouse_names_every_object_by_its_hash(self, index: Index, tmp_path: Path) -> None:
         file = index.add("small-1.0-py3-none-any.whl", wheel())
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
-        made = build(inputs, tmp_path / "store", UV, silent)
+        made = build(inputs, tmp_path / "store", UV, Silent())
         assert made.objects == objects(tmp_path / "store", inputs)
         assert made.objects.keys() == {"uv", REQUIREMENTS, file.name}
         for name, digest in made.objects.items():
@@ -205,7 +209,7 @@ class TestBuild:
                 archive.addfile(member, io.BytesIO(text.encode()))
         file = index.add("source-1.0.tar.gz", stream.getvalue())
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
-        build(inputs, tmp_path / "store", UV, silent)
+        build(inputs, tmp_path / "store", UV, Silent())
         digest = hashlib.sha256(wheel("source")).hexdigest()
         assert requirements(tmp_path / "store", inputs) == [f"source==1.0 --hash=sha256:{digest}"]
 
@@ -213,7 +217,7 @@ class TestBuild:
         file = index.add("broken-1.0.tar.gz", b"not an archive")
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
         with pytest.raises(BuildError, match=r"broken-1\.0\.tar\.gz has no wheel and cannot be built into one: "):
-            build(inputs, tmp_path / "store", UV, silent)
+            build(inputs, tmp_path / "store", UV, Silent())
         assert not (tmp_path / "store" / wheelhouse_key(inputs.id)).exists()
 
     def test_overlay_replaces_the_locked_wheel_and_changes_the_id(self, index: Index, tmp_path: Path) -> None:
@@ -223,7 +227,7 @@ class TestBuild:
         (overlay / "small-2.0.dev1-py3-none-any.whl").write_bytes(wheel("small", "2.0.dev1"))
         training = locked(tmp_path / "training", [uv_wheel(index), file])
         plain, inputs = inputs_of(training), inputs_of(training, overlay)
-        build(inputs, tmp_path / "store", UV, silent)
+        build(inputs, tmp_path / "store", UV, Silent())
         digest = hashlib.sha256(wheel("small", "2.0.dev1")).hexdigest()
         assert inputs.id != plain.id
         assert requirements(tmp_path / "store", inputs) == [f"small==2.0.dev1 --hash=sha256:{digest}"]
@@ -238,7 +242,7 @@ class TestBuild:
         file = index.add("small-1.0-py3-none-any.whl", wheel())
         training = locked(tmp_path / "training", [uv_wheel(index), file])
         plain, inputs = inputs_of(training), inputs_of(training, python_archive=archive)
-        build(inputs, tmp_path / "store", UV, silent)
+        build(inputs, tmp_path / "store", UV, Silent())
         assert inputs.id != plain.id
         assert objects(tmp_path / "store", inputs)["python.tar.gz"] == hashlib.sha256(b"an archive").hexdigest()
 
@@ -252,7 +256,7 @@ class TestBuild:
         expected = hashlib.sha256(b"old = 1\n").hexdigest()
         (own / "files.sha256").write_text(f"{expected}  small/__init__.py\n")
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
-        build(inputs, tmp_path / "store", UV, silent)
+        build(inputs, tmp_path / "store", UV, Silent())
         (line,) = requirements(tmp_path / "store", inputs)
         assert re.match(r"small==1\.0\+slipway\.[0-9a-z]+ --hash=sha256:[0-9a-f]{64}$", line)
 
