@@ -1,0 +1,1 @@
+"""Services that a person can start here instead of having an account. Tests use the same ones."""

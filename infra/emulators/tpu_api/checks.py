@@ -1,0 +1,227 @@
+"""What is refused before anything is made: ids, zones, accelerator types, runtime versions, labels, parts.
+
+Owns the rules that need only the call and the hardware table. Refuses to own those that need the cloud's state.
+Rules come from the client's docstrings and the hardware table; what they leave open is marked "our choice".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from infra import hardware
+from infra.emulators.tpu_api import messages
+from infra.emulators.tpu_api.messages import ApiError, Code
+from infra.emulators.tpu_api.records import Tier
+from infra.hardware import Accelerator, Api
+
+# ids of requests and nodes: the regex of the client's docstrings
+_ID = re.compile(r"[A-Za-z0-9_.~+%-]+")
+# labels, tags and metadata: Google Cloud's and Compute Engine's general limits (our choice: the service's are unread)
+_LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+_TAG = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+_MAX_LABELS = 64
+_MAX_METADATA_VALUE = 256 * 1024
+_MAX_METADATA = 512 * 1024
+_MAX_DESCRIPTION = 512
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+# Beside those of the hardware table; its rows name the newest only.
+_OTHER_RUNTIMES = ("tpu-ubuntu2204-base", "tpu-vm-tf-2.17.0-pjrt", "v2-tpuv5-litepod")
+_OUTPUT_ONLY = (
+    "name",
+    "state",
+    "health_description",
+    "create_time",
+    "network_endpoints",
+    "id",
+    "api_version",
+    "symptoms",
+    "queued_resource",
+    "multislice_node",
+)
+MUTABLE = ("description", "tags", "labels", "metadata", "network_config.enable_external_ips")
+
+
+@dataclass(frozen=True)
+class Place:
+    project: str
+    zone: str
+
+    @property
+    def name(self) -> str:
+        return f"projects/{self.project}/locations/{self.zone}"
+
+    @staticmethod
+    def of(name: str) -> Place:
+        """From the name of anything below a location, or of the location itself."""
+        parts = name.split("/")
+        return Place(parts[1], parts[3])
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A queued resource that passed: what it is of and what its nodes will be called."""
+
+    row: Accelerator
+    tier: Tier
+    node_names: tuple[str, ...]
+    reservation: str
+
+
+@cache
+def offered() -> tuple[Accelerator, ...]:
+    return hardware.rows(Api.QUEUED_RESOURCE)
+
+
+@cache
+def zones() -> tuple[str, ...]:
+    return tuple(sorted({zone for row in offered() for zone in row.zones}))
+
+
+@cache
+def runtime_versions() -> tuple[str, ...]:
+    return tuple(sorted({row.runtime_version for row in offered() if row.runtime_version} | {*_OTHER_RUNTIMES}))
+
+
+def check_zone(place: Place) -> None:
+    if place.zone not in zones():
+        message = f"Permission denied on 'locations/{place.zone}' (or it may not exist)."
+        raise ApiError(Code.PERMISSION_DENIED, message, "LOCATION_POLICY_VIOLATED", location=place.zone)
+
+
+def check_id(kind: str, name: str) -> None:
+    if not _ID.fullmatch(name):
+        raise invalid(kind, f"{name!r} does not match ^{_ID.pattern}$")
+
+
+def check_request_id(request_id: str) -> None:
+    if request_id and (not _UUID.fullmatch(request_id) or not request_id.strip("0-")):
+        raise invalid("request_id", f"{request_id!r} is not a UUID other than zero")
+
+
+def check_node(place: Place, node: Any) -> Accelerator:
+    """The row of a node's accelerator. Raises ApiError."""
+    row = _row(place, node)
+    if not node.runtime_version:
+        raise invalid("node.runtime_version", "it is required")
+    if node.runtime_version not in runtime_versions():
+        raise invalid("node.runtime_version", f"{node.runtime_version!r} is not a runtime version in {place.zone}")
+    if node.HasField("network_config") and len(node.network_configs):
+        raise invalid("node.network_configs", "network_config and network_configs are mutually exclusive")
+    check_mutable(node)
+    for disk in node.data_disks:
+        if not re.fullmatch(r"projects/[^/]+/zones/[^/]+/disks/[^/]+", disk.source_disk):
+            raise invalid("node.data_disks.source_disk", f"{disk.source_disk!r} is not projects/*/zones/*/disks/*")
+    return row
+
+
+def check_mutable(node: Any) -> None:
+    """What a patch may change too."""
+    if len(node.description) > _MAX_DESCRIPTION:
+        raise invalid("node.description", f"at most {_MAX_DESCRIPTION} characters")
+    if len(node.labels) > _MAX_LABELS:
+        raise invalid("node.labels", f"at most {_MAX_LABELS}")
+    for key, value in node.labels.items():
+        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
+            raise invalid("node.labels", f"{key}={value} is not a label: lower case letters, digits, '_' and '-'")
+    for tag in node.tags:
+        if not _TAG.fullmatch(tag):
+            raise invalid("node.tags", f"{tag!r} is not a network tag")
+    sizes = [len(value.encode()) for value in node.metadata.values()]
+    if max(sizes, default=0) > _MAX_METADATA_VALUE or sum(sizes) > _MAX_METADATA:
+        raise invalid("node.metadata", f"a value has at most {_MAX_METADATA_VALUE} bytes, all {_MAX_METADATA}")
+
+
+def check_request(place: Place, request_id: str, message: Any) -> Wanted:
+    """A queued resource as it was sent, `request_id` its own id. Raises ApiError."""
+    if not message.HasField("tpu") or not len(message.tpu.node_spec):
+        raise invalid("queued_resource.tpu.node_spec", "it is required")
+    if len(message.tpu.node_spec) > 1:
+        raise invalid("queued_resource.tpu.node_spec", "several specs are not supported (our choice); use multislice")
+    (spec,) = message.tpu.node_spec
+    if spec.parent != place.name:
+        raise invalid("node_spec.parent", f"{spec.parent!r} is not the parent of the request, {place.name!r}")
+    row = check_node(place, spec.node)
+    node_names = tuple(f"{place.name}/nodes/{name}" for name in _node_ids(request_id, spec))
+    reserved = spec.node.scheduling_config.reserved or bool(message.reservation_name)
+    if message.reservation_name and not re.fullmatch(
+        rf"{re.escape('projects/')}[^/]+/locations/{re.escape(place.zone)}/reservations/[^/]+", message.reservation_name
+    ):
+        raise invalid("reservation_name", f"{message.reservation_name!r} is not a reservation in {place.zone}")
+    scheduling = spec.node.scheduling_config
+    if message.HasField("spot") or scheduling.spot or scheduling.preemptible:
+        if reserved:
+            raise invalid("tier", "spot capacity is not drawn from a reservation")
+        return Wanted(row, Tier.SPOT, node_names, "")
+    if reserved:
+        return Wanted(row, Tier.RESERVED, node_names, message.reservation_name)
+    tier = Tier.GUARANTEED if message.HasField("guaranteed") else Tier.ON_DEMAND
+    return Wanted(row, tier, node_names, "")
+
+
+def without_outputs(node: Any) -> Any:
+    """A node as a client may ask for it: what only the service sets is ignored."""
+    asked = messages.copy(node)
+    for name in _OUTPUT_ONLY:
+        asked.ClearField(name)
+    return asked
+
+
+def check_mask(paths: Iterable[str]) -> None:
+    paths = list(paths)
+    if not paths:
+        raise invalid("update_mask", "it is required")
+    for path in paths:
+        if path not in MUTABLE:
+            raise invalid("update_mask", f"{path!r} cannot be updated; supported: {', '.join(MUTABLE)}")
+
+
+def invalid(field: str, why: str) -> ApiError:
+    return ApiError(Code.INVALID_ARGUMENT, f"Invalid value for field '{field}': {why}.", "INVALID_FIELD", field=field)
+
+
+def _node_ids(request_id: str, spec: Any) -> list[str]:
+    if spec.HasField("multislice_params"):
+        count = spec.multislice_params.node_count
+        prefix = spec.multislice_params.node_id_prefix or request_id
+        check_id("multislice_params.node_id_prefix", prefix)
+        if count < 2:
+            raise invalid("multislice_params.node_count", f"{count} is not more than 1; use node_id for one node")
+        return [f"{prefix}-{index}" for index in range(count)]
+    if not spec.node_id:
+        raise invalid("node_spec", "node_id or multislice_params is required")
+    check_id("node_spec.node_id", spec.node_id)
+    return [spec.node_id]
+
+
+@cache
+def _types() -> dict[str, Accelerator]:
+    return {str(row.accelerator_type): row for row in offered()}
+
+
+def _row(place: Place, node: Any) -> Accelerator:
+    check_zone(place)
+    configured = node.HasField("accelerator_config")
+    if bool(node.accelerator_type) == configured:
+        raise invalid("node.accelerator_type", "give it or accelerator_config, not both")
+    row = _configured(node.accelerator_config) if configured else _types().get(node.accelerator_type)
+    asked = messages.plain(node.accelerator_config) if configured else node.accelerator_type
+    if row is None or place.zone not in row.zones:
+        raise invalid("node.accelerator_type", f"{asked!r} is not available in {place.zone}")
+    return row
+
+
+def _configured(config: Any) -> Accelerator | None:
+    kind = messages.plain(config).get("type", "")
+    return next((row for row in offered() if config_type(row) == kind and row.topology_text == config.topology), None)
+
+
+def config_type(row: Accelerator) -> str:
+    """AcceleratorConfig.Type of a row; "" where the enum has none."""
+    prefix = str(row.accelerator_type).rpartition("-")[0]
+    name = {"v5litepod": "V5LITE_POD"}.get(prefix, prefix.upper())
+    return name if name in messages.enum_names("AcceleratorConfig", "Type") else ""

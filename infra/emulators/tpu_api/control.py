@@ -1,0 +1,255 @@
+"""What people and scripts do to the emulator over HTTP: everything below /_/, and the page at /.
+
+Owns the names of these calls and what the page is told. Refuses to own what they do: that is the cloud's.
+
+    GET  /_/state                     what the page shows
+    GET  /_/calls, DELETE /_/calls    calls of the API until now
+    POST /_/advance                   {"seconds": 60}
+    POST /_/capacity                  {"zone": "us-east5-b", "accelerator": "v6e", "chips": 64}; null is no limit
+    POST /_/stockout                  {"zone": "us-east5-b", "accelerator": "v6e-32"}
+    POST /_/quota                     {"project": "p", "place": "us-east5-b", "family": "v6e", "units": 64,
+                                       "tier": "spot"}; a place is a zone or a region
+    POST /_/reservation               {"name": "projects/p/locations/us-east5-b/reservations/r", "family": "v6e",
+                                       "chips": 64}
+    POST /_/preempt                   {"name": "projects/p/locations/us-east5-b/queuedResources/q"}, or a node's name
+    POST /_/fail                      {"name": ..., "message": "why"}: the request is FAILED
+    POST /_/ready                     {"node": ..., "worker": 0, "ready": true}; without a worker, all of the node
+    POST /_/attribute                 {"node": ..., "worker": 0, "namespace": "a", "key": "b", "value": "c"}
+    POST /_/node                      {"node": ..., "state": "REPAIRING", "health": "TIMEOUT", "why": "..."}
+    POST /_/speed                     {"speed": 60}
+    GET  /_/faults, POST /_/faults    {"kind": "CUT_AFTER", "rpc": "CreateQueuedResource", "skip": 0, "times": 1, ...}
+    DELETE /_/faults                  forgets all faults, and lets go what they hold
+    POST /_/release                   lets go what faults hold
+    GET  /_/snapshot, POST /_/restore the whole cloud as JSON
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infra.emulators.tpu_api import views
+from infra.emulators.tpu_api.checks import Place
+from infra.emulators.tpu_api.faults import FaultKind
+from infra.emulators.tpu_api.pools import QuotaTier, quota_unit
+from infra.emulators.tpu_api.records import GuestAttribute, NodeState, Tier
+from infra.hardware import find
+
+if TYPE_CHECKING:
+    from infra.emulators.tpu_api.server import TpuApi
+
+_RECENT = 60
+_JSON = "application/json"
+
+
+def answer(api: TpuApi, method: str, target: str, body: bytes) -> tuple[int, str, bytes]:
+    """Status, content type and body."""
+    path = target.partition("?")[0]
+    if path == "/" and method == "GET":
+        return 200, "text/html; charset=utf-8", page()
+    act = _ACTS.get((method, path))
+    if act is None:
+        known = ", ".join(f"{method} {path}" for method, path in _ACTS)
+        return 404, _JSON, _error(f"there is no {method} {path}; there are: {known}")
+    try:
+        given: Any = json.loads(body) if body else {}
+        with api.lock:
+            api.tick()
+            result = act(api, given)
+        api.save()
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        return 400, _JSON, _error(f"{type(error).__name__}: {error}")
+    return 200, _JSON, json.dumps({} if result is None else result).encode()
+
+
+@cache
+def page() -> bytes:
+    return Path(__file__).with_name("page.html").read_bytes()
+
+
+def state(api: TpuApi) -> dict[str, Any]:
+    """What the page shows: no metadata of nodes, no bodies of calls."""
+    cloud = api.cloud
+    return {
+        "now_s": cloud.now_s,
+        "speed": api.speed,
+        "requests": [_request(api, name) for name in sorted(cloud.requests)],
+        "nodes": [_node(api, name) for name in sorted(cloud.nodes)],
+        "capacities": _capacities(api),
+        "quotas": _quotas(api),
+        "reservations": _reservations(api),
+        "operations": [_operation(api, name) for name in list(cloud.operations)[-_RECENT:]][::-1],
+        "calls": [call.to_json() for call in api.calls[-_RECENT:]][::-1],
+        "faults": [fault.to_json() for fault in api.faults if fault.times],
+        "events": [vars(event) for event in cloud.events[-_RECENT:]][::-1],
+        "call_count": api.calls[-1].number if api.calls else 0,
+    }
+
+
+def _request(api: TpuApi, name: str) -> dict[str, Any]:
+    request = api.cloud.requests[name]
+    nodes = [api.cloud.nodes[node] for node in request.node_names if node in api.cloud.nodes]
+    row, place = find(request.accelerator), Place.of(name)
+    return {
+        "name": name,
+        "id": name.rpartition("/")[2],
+        "project": place.project,
+        "zone": place.zone,
+        "accelerator": request.accelerator,
+        "slices": len(request.node_names),
+        "chips": row.chips * len(request.node_names),
+        "tier": request.tier,
+        "state": request.state,
+        "since_s": request.since_s,
+        "create_s": request.create_s,
+        "expires_s": request.expires_s,
+        "failure": request.failure.message if request.failure else "",
+        "initiator": request.initiator,
+        "hosts": row.hosts * len(request.node_names),
+        "hosts_ready": sum(api.cloud.hosts_ready(node) for node in nodes),
+        "labels": dict(request.message.tpu.node_spec[0].node.labels),
+    }
+
+
+def _node(api: TpuApi, name: str) -> dict[str, Any]:
+    node, place = api.cloud.nodes[name], Place.of(name)
+    shown = views.node(node)
+    return {
+        "name": name,
+        "id": name.rpartition("/")[2],
+        "project": place.project,
+        "zone": place.zone,
+        "accelerator": node.accelerator,
+        "tier": node.tier,
+        "state": node.state,
+        "health": node.health,
+        "health_description": node.health_description,
+        "request": node.request.rpartition("/")[2],
+        "hosts": [api.cloud.host_ready in api.cloud.guest_attributes(node, one) for one in range(len(node.hosts))],
+        "hosts_ready": api.cloud.hosts_ready(node),
+        "labels": dict(shown.labels),
+        "tags": list(shown.tags),
+        "disks": [disk.source_disk for disk in shown.data_disks],
+    }
+
+
+def _operation(api: TpuApi, name: str) -> dict[str, Any]:
+    operation = api.cloud.operations[name]
+    return {
+        "id": name.rpartition("/")[2],
+        "verb": operation.verb,
+        "target": "/".join(operation.target.split("/")[4:]),
+        "create_s": operation.create_s,
+        "done": operation.is_done(api.cloud.now_s),
+        "error": operation.failure.message if operation.failure else "",
+    }
+
+
+def _capacities(api: TpuApi) -> list[dict[str, Any]]:
+    """Every limit that was set, and every family that is in use somewhere."""
+    pools = api.cloud.pools
+    claims = [claim for claim in api.cloud.capacity_claims() if claim.tier is not Tier.RESERVED]
+    shown = {(limit.zone, limit.accelerator): limit.chips for limit in pools.capacities}
+    drawing = [request for request in api.cloud.requests.values() if request.tier is not Tier.RESERVED]
+    places = {(Place.of(request.name).zone, find(request.accelerator).family) for request in drawing}
+    places |= {(claim.zone, claim.row.family) for claim in claims}
+    return [
+        {
+            "zone": zone,
+            "accelerator": name,
+            "used": sum(c.chips for c in claims if c.zone == zone and name in (c.row.name, c.row.family)),
+            "chips": shown.get((zone, name)),
+        }
+        for zone, name in sorted({*shown, *places})
+    ]
+
+
+def _quotas(api: TpuApi) -> list[dict[str, Any]]:
+    claims = api.cloud.quota_claims()
+    return [
+        {
+            **vars(limit),
+            "unit": quota_unit(limit.family),
+            "used": sum(claim.quota_units for claim in claims if limit.concerns(claim)),
+        }
+        for limit in api.cloud.pools.quotas
+    ]
+
+
+def _reservations(api: TpuApi) -> list[dict[str, Any]]:
+    claims = api.cloud.capacity_claims()
+    return [
+        {**vars(one), "used": sum(claim.chips for claim in claims if claim.reservation == one.name)}
+        for one in api.cloud.pools.reservations
+    ]
+
+
+def _error(message: str) -> bytes:
+    return json.dumps({"error": message}).encode()
+
+
+def _quota(api: TpuApi, given: dict[str, Any]) -> None:
+    tier = QuotaTier(given.pop("tier", QuotaTier.ON_DEMAND))
+    api.cloud.set_quota(**given, tier=tier)
+
+
+def _attribute(api: TpuApi, given: dict[str, Any]) -> None:
+    node, worker = given.pop("node"), given.pop("worker")
+    api.cloud.set_guest_attribute(node, worker, GuestAttribute(**given))
+
+
+def _set_node(api: TpuApi, given: dict[str, Any]) -> None:
+    node, kept = given.pop("node"), NodeState(given.pop("state"))
+    api.cloud.set_node_state(node, kept, **given)
+
+
+def _ready(api: TpuApi, given: dict[str, Any]) -> None:
+    api.cloud.set_host_ready(given.pop("node"), **given)
+
+
+def _add_fault(api: TpuApi, given: dict[str, Any]) -> dict[str, Any]:
+    name = given.pop("kind")
+    if name not in FaultKind.__members__:
+        raise ValueError(f"{name} is not a kind of fault; kinds: {', '.join(FaultKind.__members__)}")
+    return api.fail(FaultKind[name], **given).to_json()
+
+
+def _forget_faults(api: TpuApi, _: Any) -> None:
+    api.release_all()
+    api.faults.clear()
+
+
+def _set_speed(api: TpuApi, given: dict[str, Any]) -> None:
+    api.speed = float(given["speed"])
+
+
+def _restore(api: TpuApi, given: dict[str, Any]) -> None:
+    api.cloud.restore(given)
+
+
+_Act = Callable[["TpuApi", Any], Any]
+_ACTS: dict[tuple[str, str], _Act] = {
+    ("GET", "/_/state"): lambda api, _: state(api),
+    ("GET", "/_/calls"): lambda api, _: [call.to_json() for call in api.calls],
+    ("DELETE", "/_/calls"): lambda api, _: api.calls.clear(),
+    ("POST", "/_/advance"): lambda api, given: api.cloud.advance(given["seconds"]),
+    ("POST", "/_/capacity"): lambda api, given: api.cloud.set_capacity(**given),
+    ("POST", "/_/stockout"): lambda api, given: api.cloud.stockout(**given),
+    ("POST", "/_/quota"): _quota,
+    ("POST", "/_/reservation"): lambda api, given: api.cloud.set_reservation(**given),
+    ("POST", "/_/preempt"): lambda api, given: api.cloud.preempt(**given),
+    ("POST", "/_/fail"): lambda api, given: api.cloud.fail_request(**given),
+    ("POST", "/_/ready"): _ready,
+    ("POST", "/_/attribute"): _attribute,
+    ("POST", "/_/node"): _set_node,
+    ("POST", "/_/speed"): _set_speed,
+    ("GET", "/_/faults"): lambda api, _: [fault.to_json() for fault in api.faults],
+    ("POST", "/_/faults"): _add_fault,
+    ("DELETE", "/_/faults"): _forget_faults,
+    ("POST", "/_/release"): lambda api, _: api.release_all(),
+    ("GET", "/_/snapshot"): lambda api, _: api.cloud.snapshot(),
+    ("POST", "/_/restore"): _restore,
+}

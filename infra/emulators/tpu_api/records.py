@@ -1,0 +1,257 @@
+"""What the simulated cloud keeps: requests, nodes, hosts, operations, and how it is set up. All of it becomes JSON.
+
+Owns the states by name. Refuses to own when they change: that is cloud.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from infra.emulators.tpu_api import messages
+
+
+class RequestState(StrEnum):
+    """Of a queued resource. ACCEPTED is what WAITING_FOR_RESOURCES has replaced."""
+
+    CREATING = "CREATING"
+    ACCEPTED = "ACCEPTED"
+    WAITING_FOR_RESOURCES = "WAITING_FOR_RESOURCES"
+    PROVISIONING = "PROVISIONING"
+    ACTIVE = "ACTIVE"
+    FAILED = "FAILED"
+    SUSPENDING = "SUSPENDING"
+    SUSPENDED = "SUSPENDED"
+    DELETING = "DELETING"
+
+
+class NodeState(StrEnum):
+    CREATING = "CREATING"
+    READY = "READY"
+    RESTARTING = "RESTARTING"
+    REPAIRING = "REPAIRING"
+    STOPPED = "STOPPED"
+    STOPPING = "STOPPING"
+    STARTING = "STARTING"
+    PREEMPTED = "PREEMPTED"
+    TERMINATED = "TERMINATED"
+    DELETING = "DELETING"
+
+
+class Initiator(StrEnum):
+    """Who began SUSPENDING."""
+
+    NONE = "STATE_INITIATOR_UNSPECIFIED"
+    USER = "USER"
+    SERVICE = "SERVICE"
+
+
+class Tier(StrEnum):
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    GUARANTEED = "guaranteed"
+    RESERVED = "reserved"  # draws on a reservation; its tier in the message is `guaranteed` or none
+
+
+class OperationEnds(StrEnum):
+    """When the operation of a create is done. No source read says which."""
+
+    ACCEPTED = "accepted"  # the request is in the queue
+    ACTIVE = "active"  # or FAILED
+
+
+class QuotaRefusal(StrEnum):
+    """How a request beyond the quota ends. No source read says which for queued resources; nodes get the 429."""
+
+    AT_CALL = "at the call"  # 429
+    IN_OPERATION = "in the operation"  # which ends in an error, and nothing stays
+    FAILED_REQUEST = "as a failed request"  # which stays until it is deleted
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Seconds of the cloud's clock that things take. None of them was measured on the real service."""
+
+    admit_s: float = 2  # CREATING
+    select_s: float = 5  # WAITING_FOR_RESOURCES, with room
+    provision_s: float = 60  # PROVISIONING
+    boot_s: float | None = 90  # READY until the first host reports; None: hosts report only when told to
+    host_stagger_s: float = 1  # and each host that much later than the one before
+    suspend_s: float = 30  # SUSPENDING
+    delete_s: float = 20  # DELETING of a node, or of a request with nodes
+    update_s: float = 2  # a patch of a node, a stop or start
+
+    @staticmethod
+    def instant() -> Timings:
+        """Everything is there within the call that asks for it."""
+        return Timings(0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What the documentation leaves open. A client should live with every combination."""
+
+    create_ends: OperationEnds = OperationEnds.ACCEPTED
+    quota_refusal: QuotaRefusal = QuotaRefusal.AT_CALL
+    says_accepted: bool = False  # ACCEPTED instead of WAITING_FOR_RESOURCES, as before its replacement
+    preempted_nodes_stay: bool = False  # listed as PREEMPTED until their request is deleted
+    deletes_join: bool = False  # a second delete answers with the operation of the first, instead of 409
+    silent_hosts_are_404: bool = False  # as on Compute Engine: asking what nobody has published is NOT_FOUND
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> Behaviour:
+        own: dict[str, Any] = {
+            "create_ends": OperationEnds(values["create_ends"]),
+            "quota_refusal": QuotaRefusal(values["quota_refusal"]),
+        }
+        return Behaviour(**{**values, **own})
+
+
+@dataclass(frozen=True)
+class GuestAttribute:
+    namespace: str
+    key: str
+    value: str
+
+
+# What a host publishes when it is ready, as infra/startup_script.py writes it.
+HOST_READY = GuestAttribute("slipway", "status", '{"bundle": "emulated", "status": {"phase": "training"}}')
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A google.rpc.Status: why a request is FAILED or an operation has ended in an error."""
+
+    code: int
+    message: str
+
+
+@dataclass
+class Host:
+    """A worker of a node. `ready_at_s` is when it reports by itself, None never."""
+
+    ready_at_s: float | None = None
+    attributes: list[GuestAttribute] = field(default_factory=list[GuestAttribute])
+
+
+@dataclass
+class Node:
+    """`message` holds all that does not follow from the other fields."""
+
+    name: str
+    accelerator: str  # row of the hardware table
+    tier: Tier
+    message: Any
+    create_s: float
+    state: NodeState = NodeState.CREATING
+    due_s: float | None = None  # when the state ends by itself
+    health: str = "HEALTH_UNSPECIFIED"
+    health_description: str = ""
+    request: str = ""  # name of its queued resource
+    reservation: str = ""
+    hosts: list[Host] = field(default_factory=list[Host])
+
+    @property
+    def holds_capacity(self) -> bool:
+        return self.state not in (NodeState.PREEMPTED, NodeState.STOPPED, NodeState.TERMINATED)
+
+
+@dataclass
+class Request:
+    """A queued resource. `message` is as it was sent: its copy of the node never changes."""
+
+    name: str
+    accelerator: str
+    tier: Tier
+    node_names: list[str]
+    message: Any
+    create_s: float
+    number: int  # in the order of creation
+    state: RequestState = RequestState.CREATING
+    since_s: float = 0
+    due_s: float | None = None
+    not_before_s: float = 0
+    expires_s: float | None = None
+    failure: Failure | None = None
+    initiator: Initiator = Initiator.NONE
+    reservation: str = ""
+    tried: int = -1  # the cloud's revision at which there was no room
+    create_operation: str = ""
+    delete_operation: str = ""
+
+
+@dataclass
+class Operation:
+    name: str
+    verb: str
+    target: str
+    create_s: float
+    completed_s: float | None = None
+    hold_until_s: float = 0  # a slow operation says so later
+    failure: Failure | None = None
+    response: dict[str, Any] | None = None  # with its "@type"
+    cancel_requested: bool = False
+
+    def is_done(self, now_s: float) -> bool:
+        return self.completed_s is not None and now_s >= max(self.completed_s, self.hold_until_s)
+
+
+@dataclass(frozen=True)
+class Event:
+    time_s: float
+    target: str
+    text: str
+
+
+@dataclass(frozen=True)
+class SentRequest:
+    """A request id and what it stood for."""
+
+    rpc: str
+    body: str
+    operation: str
+    time_s: float
+
+
+def to_json(record: Request | Node | Operation) -> dict[str, Any]:
+    values: dict[str, Any] = vars(record).copy()
+    if not isinstance(record, Operation):
+        values["message"] = messages.plain(record.message)
+    if isinstance(record, Node):
+        values["hosts"] = [dataclasses.asdict(host) for host in record.hosts]
+    elif record.failure:
+        values["failure"] = dataclasses.asdict(record.failure)
+    return values
+
+
+def node_from_json(values: dict[str, Any]) -> Node:
+    hosts = [
+        Host(host["ready_at_s"], [GuestAttribute(**attribute) for attribute in host["attributes"]])
+        for host in values["hosts"]
+    ]
+    message = messages.parse("Node", values["message"])
+    own: dict[str, Any] = {
+        "message": message,
+        "hosts": hosts,
+        "tier": Tier(values["tier"]),
+        "state": NodeState(values["state"]),
+    }
+    return Node(**{**values, **own})
+
+
+def request_from_json(values: dict[str, Any]) -> Request:
+    own: dict[str, Any] = {
+        "message": messages.parse("QueuedResource", values["message"]),
+        "tier": Tier(values["tier"]),
+        "state": RequestState(values["state"]),
+        "initiator": Initiator(values["initiator"]),
+        "failure": Failure(**values["failure"]) if values["failure"] else None,
+    }
+    return Request(**{**values, **own})
+
+
+def operation_from_json(values: dict[str, Any]) -> Operation:
+    own: dict[str, Any] = {"failure": Failure(**values["failure"]) if values["failure"] else None}
+    return Operation(**{**values, **own})

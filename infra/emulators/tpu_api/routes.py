@@ -1,0 +1,136 @@
+"""Which HTTP request is which call, and its parts as one request message.
+
+Owns the table of calls (a test compares it with the client's own) and how path, query and body fill a message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from infra.emulators.tpu_api import messages
+from infra.emulators.tpu_api.messages import ApiError, Code
+from infra.emulators.tpu_api.service import Service
+
+# Of every Google API: https://cloud.google.com/apis/docs/system-parameters
+_SYSTEM = {"alt", "key", "fields", "prettyPrint", "quotaUser", "access_token", "callback", "uploadType"}
+
+
+@dataclass(frozen=True)
+class Route:
+    """A call: its HTTP form as the client has it, its request message, whether it answers with an operation."""
+
+    rpc: str
+    method: str
+    uri: str  # with {field=pattern}
+    body: str  # the field that the body is, "*" all of the request, "" none
+    request: str
+    call: Callable[[Service, Any], Any]
+    makes_operation: bool = False
+
+    @property
+    def verb(self) -> str:
+        """Of its operation."""
+        return re.sub(r"(?<!^)[A-Z].*", "", self.rpc).lower()
+
+    def match(self, method: str, path: str) -> dict[str, str] | None:
+        """The field in the path and its value."""
+        if method != self.method:
+            return None
+        field, pattern = _template(self.uri)
+        found = pattern.fullmatch(path)
+        return {field: unquote(found[1])} if found else None
+
+
+@cache
+def _template(uri: str) -> tuple[str, re.Pattern[str]]:
+    """The field and the pattern of a path."""
+    before, field, pattern, after = re.findall(r"(.*){(.*?)=(.*)}(.*)", uri)[0]
+    return field, re.compile(f"{re.escape(before)}({pattern.replace('*', '[^/:]+')}){re.escape(after)}")
+
+
+_LOCATION = "projects/*/locations/*"
+_OPERATIONS = "google.longrunning"
+_LOCATIONS = "google.cloud.location"
+
+ROUTES: tuple[Route, ...] = (
+    Route("CreateQueuedResource", "POST", f"/v2/{{parent={_LOCATION}}}/queuedResources", "queued_resource",
+          "CreateQueuedResourceRequest", Service.create_queued_resource, makes_operation=True),
+    Route("GetQueuedResource", "GET", f"/v2/{{name={_LOCATION}/queuedResources/*}}", "",
+          "GetQueuedResourceRequest", Service.get_queued_resource),
+    Route("ListQueuedResources", "GET", f"/v2/{{parent={_LOCATION}}}/queuedResources", "",
+          "ListQueuedResourcesRequest", Service.list_queued_resources),
+    Route("DeleteQueuedResource", "DELETE", f"/v2/{{name={_LOCATION}/queuedResources/*}}", "",
+          "DeleteQueuedResourceRequest", Service.delete_queued_resource, makes_operation=True),
+    Route("ResetQueuedResource", "POST", f"/v2/{{name={_LOCATION}/queuedResources/*}}:reset", "*",
+          "ResetQueuedResourceRequest", Service.reset_queued_resource, makes_operation=True),
+    Route("CreateNode", "POST", f"/v2/{{parent={_LOCATION}}}/nodes", "node",
+          "CreateNodeRequest", Service.create_node, makes_operation=True),
+    Route("GetNode", "GET", f"/v2/{{name={_LOCATION}/nodes/*}}", "", "GetNodeRequest", Service.get_node),
+    Route("ListNodes", "GET", f"/v2/{{parent={_LOCATION}}}/nodes", "", "ListNodesRequest", Service.list_nodes),
+    Route("DeleteNode", "DELETE", f"/v2/{{name={_LOCATION}/nodes/*}}", "",
+          "DeleteNodeRequest", Service.delete_node, makes_operation=True),
+    Route("UpdateNode", "PATCH", f"/v2/{{node.name={_LOCATION}/nodes/*}}", "node",
+          "UpdateNodeRequest", Service.update_node, makes_operation=True),
+    Route("StartNode", "POST", f"/v2/{{name={_LOCATION}/nodes/*}}:start", "*",
+          "StartNodeRequest", Service.start_node, makes_operation=True),
+    Route("StopNode", "POST", f"/v2/{{name={_LOCATION}/nodes/*}}:stop", "*",
+          "StopNodeRequest", Service.stop_node, makes_operation=True),
+    Route("GetGuestAttributes", "POST", f"/v2/{{name={_LOCATION}/nodes/*}}:getGuestAttributes", "*",
+          "GetGuestAttributesRequest", Service.get_guest_attributes),
+    Route("GetAcceleratorType", "GET", f"/v2/{{name={_LOCATION}/acceleratorTypes/*}}", "",
+          "GetAcceleratorTypeRequest", Service.get_accelerator_type),
+    Route("ListAcceleratorTypes", "GET", f"/v2/{{parent={_LOCATION}}}/acceleratorTypes", "",
+          "ListAcceleratorTypesRequest", Service.list_accelerator_types),
+    Route("GetRuntimeVersion", "GET", f"/v2/{{name={_LOCATION}/runtimeVersions/*}}", "",
+          "GetRuntimeVersionRequest", Service.get_runtime_version),
+    Route("ListRuntimeVersions", "GET", f"/v2/{{parent={_LOCATION}}}/runtimeVersions", "",
+          "ListRuntimeVersionsRequest", Service.list_runtime_versions),
+    Route("GenerateServiceIdentity", "POST", f"/v2/{{parent={_LOCATION}}}:generateServiceIdentity", "*",
+          "GenerateServiceIdentityRequest", Service.generate_service_identity),
+    Route("GetLocation", "GET", f"/v2/{{name={_LOCATION}}}", "",
+          f"{_LOCATIONS}.GetLocationRequest", Service.get_location),
+    Route("ListLocations", "GET", "/v2/{name=projects/*}/locations", "",
+          f"{_LOCATIONS}.ListLocationsRequest", Service.list_locations),
+    Route("GetOperation", "GET", f"/v2/{{name={_LOCATION}/operations/*}}", "",
+          f"{_OPERATIONS}.GetOperationRequest", Service.get_operation),
+    Route("ListOperations", "GET", f"/v2/{{name={_LOCATION}}}/operations", "",
+          f"{_OPERATIONS}.ListOperationsRequest", Service.list_operations),
+    Route("DeleteOperation", "DELETE", f"/v2/{{name={_LOCATION}/operations/*}}", "",
+          f"{_OPERATIONS}.DeleteOperationRequest", Service.delete_operation),
+    Route("CancelOperation", "POST", f"/v2/{{name={_LOCATION}/operations/*}}:cancel", "",
+          f"{_OPERATIONS}.CancelOperationRequest", Service.cancel_operation),
+)  # fmt: skip
+
+
+def find(method: str, path: str) -> tuple[Route, dict[str, str]] | None:
+    """The call of a request and what its path says."""
+    for route in ROUTES:
+        if (fields := route.match(method, path)) is not None:
+            return route, fields
+    return None
+
+
+def request_message(route: Route, fields: dict[str, str], query: str, body: Any) -> Any:
+    """All parts as the call's request. Raises ApiError for whatever the client's descriptors do not know."""
+    if route.body == "*":
+        request = messages.parse(route.request, body or {})
+    else:
+        request = messages.parse(route.request, {route.body: body} if route.body and body is not None else {})
+        if body and not route.body:
+            raise ApiError(Code.INVALID_ARGUMENT, f"{route.rpc} takes no body.", "INVALID_PAYLOAD")
+    for name, values in parse_qs(query, keep_blank_values=True).items():
+        if not name.startswith("$") and name not in _SYSTEM:
+            messages.set_query(request, name, values)
+    for name, value in fields.items():
+        messages.set_query(request, name, [value])
+    return request
+
+
+def wants_numeric_enums(query: str) -> bool:
+    """`$alt=json;enum-encoding=int`, which the client sends with every call."""
+    return any("enum-encoding=int" in value for value in parse_qs(query).get("$alt", []))

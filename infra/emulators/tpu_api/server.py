@@ -1,0 +1,390 @@
+"""The emulator as an HTTP server: `with TpuApi() as api: ... api.url, api.cloud, api.fail(...)`.
+
+Owns connections, what a fault does to one, the list of calls, whether the clock runs. Refuses to own what a call means
+(service.py) and what scripts and the page do (control.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import TCPServer, ThreadingMixIn
+from types import TracebackType
+from typing import Any, Self
+
+from infra.emulators.tpu_api import control, messages, routes
+from infra.emulators.tpu_api.cloud import Cloud
+from infra.emulators.tpu_api.faults import Call, Fault, FaultKind, next_fault
+from infra.emulators.tpu_api.messages import ApiError, Code
+from infra.emulators.tpu_api.records import Failure
+from infra.emulators.tpu_api.routes import Route
+from infra.emulators.tpu_api.service import Service
+
+_MAX_CALLS = 5_000
+_MAX_HELD_S = 600
+_JSON = "application/json; charset=UTF-8"
+
+
+class _CutError(Exception):
+    """The connection is to be cut after these bytes."""
+
+    def __init__(self, sent: bytes = b"") -> None:
+        super().__init__()
+        self.sent = sent
+
+
+class TpuApi:
+    """Context manager around the server.
+
+    port: 0 takes a free one. page_size: no page is longer. token: a bearer token that every call must carry.
+    speed: the cloud's clock runs that much faster than real time; 0 stands still but for `cloud.advance`.
+    seconds_per_call: each call moves the clock that far first, so that whoever polls sees time pass without waiting.
+    state: a file that keeps the cloud across starts.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud | None = None,
+        *,
+        port: int = 0,
+        page_size: int = 1000,
+        token: str | None = None,
+        speed: float = 0,
+        seconds_per_call: float = 0,
+        state: Path | None = None,
+    ) -> None:
+        self.cloud = cloud or Cloud()
+        self.service = Service(self.cloud, page_size)
+        self.token = token
+        self.speed = speed
+        self.seconds_per_call = seconds_per_call
+        self.lock = threading.RLock()
+        self.calls: list[Call] = []
+        self.faults: list[Fault] = []
+        self.errors: list[BaseException] = []  # of the emulator itself; leaving the context raises the first
+        self._state = state
+        self._saved: int | None = None
+        self._ticked_s = time.monotonic()
+        if state and state.exists():
+            self.cloud.restore(json.loads(state.read_text(encoding="utf-8")))
+            self.cloud.advance(max(0.0, time.time() - self.cloud.now_s) if speed else 0)
+        self._server = _Server(("127.0.0.1", port), self)
+
+    @property
+    def port(self) -> int:
+        return self._server.server_address[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if self.errors and error is None:
+            raise self.errors[0]
+
+    def serve_forever(self) -> None:
+        """Serves in this thread, until `close` is called in another or an exception ends it."""
+        self._server.serve_forever()
+
+    def close(self) -> None:
+        self.release_all()
+        self._server.shutdown()
+        self._server.close_connections()
+        self._server.server_close()
+        self.save()
+
+    # --- what tests and scripts use ---
+
+    def fail(
+        self,
+        kind: FaultKind,
+        rpc: str = "",
+        *,
+        method: str = "",
+        path: str = "",
+        skip: int = 0,
+        times: int = 1,
+        retry_after_s: int = 1,
+        delay_s: float = 30,
+    ) -> Fault:
+        """Adds a fault for the next calls that match; see Fault. Raises ValueError for a call that does not exist."""
+        if rpc and rpc not in (route.rpc for route in routes.ROUTES):
+            raise ValueError(f"{rpc} is not a call; calls: {', '.join(sorted(route.rpc for route in routes.ROUTES))}")
+        if method not in ("", "GET", "POST", "PATCH", "DELETE"):
+            raise ValueError(f"{method} is not a method of a call; methods: GET, POST, PATCH, DELETE")
+        with self.lock:
+            number = max((fault.number for fault in self.faults), default=0) + 1
+            fault = Fault(kind, rpc, method, path, skip, times, retry_after_s, delay_s, number)
+            self.faults.append(fault)
+        return fault
+
+    def release_all(self) -> None:
+        for fault in self.faults:
+            fault.release.set()
+
+    def advance(self, seconds: float) -> None:
+        with self.lock:
+            self.tick()
+            self.cloud.advance(seconds)
+
+    def calls_of(self, rpc: str) -> list[Call]:
+        with self.lock:
+            return [call for call in self.calls if call.rpc == rpc]
+
+    def tick(self) -> None:
+        """Brings the cloud's clock up to now, if it runs. The lock is held."""
+        now = time.monotonic()
+        elapsed, self._ticked_s = now - self._ticked_s, now
+        self.cloud.advance(elapsed * self.speed)
+
+    def save(self) -> None:
+        """Writes the state file if anything has happened since."""
+        with self.lock:
+            if self._state is None or self._saved == self.cloud.revision:
+                return
+            self._saved = self.cloud.revision
+            partial = self._state.with_name(f"{self._state.name}.{os.getpid()}.partial")
+            partial.write_text(json.dumps(self.cloud.snapshot()), encoding="utf-8")
+            partial.replace(self._state)
+
+    # --- calls ---
+
+    def answer(self, method: str, target: str, body: bytes, authorization: str) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of a call of the API. Raises _CutError."""
+        path, _, query = target.partition("?")
+        found = routes.find(method, path)
+        with self.lock:
+            self.tick()
+            self.cloud.advance(self.seconds_per_call)
+            number = self.calls[-1].number + 1 if self.calls else 1
+            route = found[0] if found else None
+            call = Call(number, self.cloud.now_s, route.rpc if route else "", method, target)
+            call.makes_operation = bool(route and route.makes_operation)
+            self.calls.append(call)
+            del self.calls[:-_MAX_CALLS]
+            fault = next_fault(self.faults, call)
+            call.fault = fault.kind.name if fault else ""
+        try:
+            if self.token is not None and authorization != f"Bearer {self.token}":
+                raise _unauthenticated()
+            if found is None:
+                raise _unknown(method, path)
+            _before(fault, found[0], found[1])
+            call.body = _json(body)
+            with self.lock:
+                message = self._act(found[0], found[1], query, call.body, fault)
+                content = messages.text(message, routes.wants_numeric_enums(query))
+            call.status, headers, content = _after(fault, content)
+        except ApiError as error:
+            if fault and fault.kind in (FaultKind.CUT_AFTER, FaultKind.CUT_WITHIN, FaultKind.TIMEOUT_AFTER):
+                _after(fault, b"{}")  # what is refused is not learned either
+            call.status, call.error = error.code.http_status, error.message
+            headers = {"Retry-After": str(fault.retry_after_s)} if fault and call.status == 429 else {}
+            content = json.dumps(error.to_json()).encode()
+        finally:
+            self.save()
+        return call.status, {"Content-Type": _JSON, **headers}, content
+
+    def _act(self, route: Route, fields: dict[str, str], query: str, body: Any, fault: Fault | None) -> Any:
+        request = routes.request_message(route, fields, query, body)
+        kind = fault.kind if fault else None
+        failure = Failure(Code.INTERNAL.number, "An internal error has occurred (a fault of the emulator).")
+        if kind is FaultKind.OPERATION_ERROR:
+            return self.service.refuse_in_operation(route.rpc, route.verb, request, failure)
+        message = route.call(self.service, request)
+        if kind is FaultKind.OPERATION_ERROR_AFTER:
+            return self.service.end_in_error(message, failure)
+        if fault and kind is FaultKind.SLOW_OPERATION:
+            return self.service.hold(message, fault.delay_s)
+        return message
+
+
+def _before(fault: Fault | None, route: Route, fields: dict[str, str]) -> None:
+    """What a fault does before there is an effect. Raises ApiError or _CutError."""
+    if fault is None:
+        return
+    place = next(iter(fields.values()))
+    match fault.kind:
+        case FaultKind.TOO_MANY_REQUESTS:
+            message = f"Quota exceeded for quota metric 'API requests' and limit '{route.rpc} requests per minute'."
+            raise ApiError(Code.RESOURCE_EXHAUSTED, message, "RATE_LIMIT_EXCEEDED")
+        case FaultKind.INTERNAL:
+            raise ApiError(Code.INTERNAL, "Internal error encountered.")
+        case FaultKind.UNAVAILABLE:
+            raise ApiError(Code.UNAVAILABLE, "The service is currently unavailable.")
+        case FaultKind.GATEWAY_TIMEOUT:
+            raise ApiError(Code.DEADLINE_EXCEEDED, "Deadline expired before operation could complete.")
+        case FaultKind.DENIED:
+            raise _denied(route, place)
+        case FaultKind.UNAUTHENTICATED:
+            raise _unauthenticated()
+        case FaultKind.CUT_BEFORE:
+            raise _CutError
+        case FaultKind.TIMEOUT:
+            _hold(fault, _MAX_HELD_S)
+            raise _CutError
+        case FaultKind.SLOW:
+            _hold(fault, fault.delay_s)
+        case _:
+            pass
+
+
+def _after(fault: Fault | None, content: bytes) -> tuple[int, dict[str, str], bytes]:
+    """What a fault makes of an answer: status, headers, body. Raises ApiError or _CutError."""
+    match fault and fault.kind:
+        case FaultKind.INTERNAL_AFTER:
+            raise ApiError(Code.INTERNAL, "Internal error encountered.")
+        case FaultKind.UNAVAILABLE_AFTER:
+            raise ApiError(Code.UNAVAILABLE, "The service is currently unavailable.")
+        case FaultKind.GATEWAY_TIMEOUT_AFTER:
+            raise ApiError(Code.DEADLINE_EXCEEDED, "Deadline expired before operation could complete.")
+        case FaultKind.TIMEOUT_AFTER:
+            assert fault
+            _hold(fault, _MAX_HELD_S)
+            raise _CutError
+        case FaultKind.CUT_AFTER:
+            raise _CutError
+        case FaultKind.CUT_WITHIN:
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: {_JSON}\r\nContent-Length: {len(content)}\r\n\r\n"
+            raise _CutError(head.encode() + content[: len(content) // 2])
+        case FaultKind.MALFORMED:
+            return 200, {"Content-Type": "text/html"}, b"<html><body><h1>Something is in between</h1></body></html>"
+        case FaultKind.EMPTY:
+            return 200, {}, b"{}"
+        case _:
+            return 200, {}, content
+
+
+def _hold(fault: Fault, seconds: float) -> None:
+    fault.held.set()
+    fault.release.wait(min(seconds, _MAX_HELD_S))
+
+
+def _denied(route: Route, place: str) -> ApiError:
+    """As Google's IAM words it."""
+    verb = route.verb if route.verb != "reset" else "update"
+    kind = "nodes" if "Node" in route.rpc or "Guest" in route.rpc else "queuedResources"
+    kind = next((word for word in ("operations", "locations") if word[:-1].title() in route.rpc), kind)
+    permission = f"tpu.{kind}.{verb}"
+    message = f"Permission '{permission}' denied on resource '//tpu.googleapis.com/{place}' (or it may not exist)."
+    return ApiError(Code.PERMISSION_DENIED, message, "IAM_PERMISSION_DENIED", permission=permission)
+
+
+def _unauthenticated() -> ApiError:
+    return ApiError(Code.UNAUTHENTICATED, "Request had invalid authentication credentials.", "CREDENTIALS_MISSING")
+
+
+def _unknown(method: str, path: str) -> ApiError:
+    return ApiError(Code.NOT_FOUND, f"The emulator does not know {method} {path}.", "UNKNOWN_METHOD")
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body) if body else None
+    except ValueError as error:
+        raise ApiError(Code.INVALID_ARGUMENT, f"Invalid JSON payload received. {error}", "INVALID_PAYLOAD") from error
+
+
+class _Server(ThreadingMixIn, TCPServer):
+    """Not http.server.HTTPServer, which looks its own name up in the DNS."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 256
+
+    def __init__(self, address: tuple[str, int], owner: TpuApi) -> None:
+        self.owner = owner
+        self._connections: set[socket.socket] = set()
+        self._serves = False
+        super().__init__(address, _Handler)
+
+    def serve_forever(self, poll_interval: float = 0.5) -> None:
+        self._serves = True
+        super().serve_forever(poll_interval)
+
+    def shutdown(self) -> None:
+        if self._serves:  # else it would wait for a loop that never ran
+            super().shutdown()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def close_connections(self) -> None:
+        """Also those that a client keeps open: what has ended answers nobody."""
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, ConnectionError):  # the client is gone, or was killed
+            self.owner.errors.append(error)
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: Any
+
+    def _serve(self) -> None:
+        owner: TpuApi = self.server.owner
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if re.match(r"/v\d", self.path):
+            try:
+                status, headers, content = owner.answer(
+                    self.command, self.path, body, self.headers.get("Authorization") or ""
+                )
+            except _CutError as cut:
+                self._cut(cut.sent)
+                return
+        else:
+            status, kind, content = control.answer(owner, self.command, self.path, body)
+            headers = {"Content-Type": kind}
+        self._send(status, headers, content)
+
+    do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = _serve  # noqa: N815 (http.server's names)
+
+    def _send(self, status: int, headers: dict[str, str], content: bytes) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _cut(self, sent: bytes) -> None:
+        self.close_connection = True
+        if sent:
+            self.wfile.write(sent)
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """The cloud's own time, which need not be the client's."""
+        owner: TpuApi = self.server.owner
+        return formatdate(owner.cloud.now_s if timestamp is None else timestamp, usegmt=True)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass  # who wants to know reads `calls`

@@ -1,0 +1,292 @@
+"""The calls of the API: a request message in, a response message out.
+
+Owns what each call means for the cloud, pages, filters that are refused. Refuses to own HTTP (server.py, routes.py) and
+what happens after the call (cloud.py).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from infra.emulators.tpu_api import checks, messages, views
+from infra.emulators.tpu_api.checks import Place
+from infra.emulators.tpu_api.cloud import Cloud
+from infra.emulators.tpu_api.ledger import not_found
+from infra.emulators.tpu_api.messages import ApiError, Code
+from infra.emulators.tpu_api.records import Failure, Operation
+
+_DEFAULT_PAGE = 50  # our choice
+ALL_ZONES = "-"  # as `gcloud ... list --zone=-` asks
+
+
+class Service:
+    """`max_page` caps the size of every page, whatever a client asks for."""
+
+    def __init__(self, cloud: Cloud, max_page: int = 1000) -> None:
+        self.cloud = cloud
+        self.max_page = max_page
+        self.unreachable: set[str] = set()  # zones that a list of all zones cannot reach
+
+    # --- queued resources ---
+
+    def create_queued_resource(self, request: Any) -> Any:
+        place = Place.of(request.parent)
+        checks.check_zone(place)
+        checks.check_request_id(request.request_id)
+        if request.queued_resource_id:
+            checks.check_id("queued_resource_id", request.queued_resource_id)
+        return self._once(
+            request,
+            "CreateQueuedResource",
+            lambda: self.cloud.create_request(place, request.queued_resource_id, request.queued_resource),
+        )
+
+    def get_queued_resource(self, request: Any) -> Any:
+        return views.request(self.cloud.request(request.name))
+
+    def list_queued_resources(self, request: Any) -> Any:
+        found = self._below(request.parent, "queuedResources", self.cloud.requests)
+        return self._page(request, "ListQueuedResourcesResponse", "queued_resources", found, views.request)
+
+    def delete_queued_resource(self, request: Any) -> Any:
+        checks.check_request_id(request.request_id)
+        return self._once(
+            request, "DeleteQueuedResource", lambda: self.cloud.delete_request(request.name, request.force)
+        )
+
+    def reset_queued_resource(self, request: Any) -> Any:
+        return self._shown(self.cloud.reset_request(request.name))
+
+    # --- nodes ---
+
+    def create_node(self, request: Any) -> Any:
+        place = Place.of(request.parent)
+        checks.check_id("node_id", request.node_id)
+        row = checks.check_node(place, request.node)
+        return self._shown(self.cloud.create_node(place, request.node_id, row, request.node))
+
+    def get_node(self, request: Any) -> Any:
+        return views.node(self.cloud.node(request.name))
+
+    def list_nodes(self, request: Any) -> Any:
+        found = self._below(request.parent, "nodes", self.cloud.nodes)
+        return self._page(request, "ListNodesResponse", "nodes", found, views.node)
+
+    def delete_node(self, request: Any) -> Any:
+        return self._shown(self.cloud.delete_node(request.name))
+
+    def update_node(self, request: Any) -> Any:
+        paths = list(request.update_mask.paths)
+        checks.check_mask(paths)
+        checks.check_mutable(request.node)
+        return self._shown(self.cloud.patch_node(request.node.name, request.node, paths))
+
+    def start_node(self, request: Any) -> Any:
+        return self._shown(self.cloud.switch_node(request.name, on=True))
+
+    def stop_node(self, request: Any) -> Any:
+        return self._shown(self.cloud.switch_node(request.name, on=False))
+
+    def get_guest_attributes(self, request: Any) -> Any:
+        """One entry per worker in their order, empty where it has published nothing (our choice)."""
+        node = self.cloud.node(request.name)
+        workers = list(request.worker_ids) or [str(worker) for worker in range(len(node.hosts))]
+        path = [part for part in request.query_path.split("/") if part]
+        response = messages.new("GetGuestAttributesResponse")
+        for worker in workers:
+            if not worker.isdecimal() or int(worker) >= len(node.hosts):
+                raise checks.invalid("worker_ids", f"{worker!r} is not a worker of a node with {len(node.hosts)}")
+            entry = response.guest_attributes.add(query_path=request.query_path)
+            entry.query_value.SetInParent()
+            for one in self.cloud.guest_attributes(node, int(worker)):
+                if [one.namespace, one.key][: len(path)] == path:
+                    entry.query_value.items.add(namespace=one.namespace, key=one.key, value=one.value)
+        silent = not any(len(entry.query_value.items) for entry in response.guest_attributes)
+        if silent and self.cloud.behaviour.silent_hosts_are_404:
+            raise not_found(f"{request.name}/guestAttributes/{request.query_path}")
+        return response
+
+    # --- what there is ---
+
+    def get_accelerator_type(self, request: Any) -> Any:
+        return self._one(request.name, self._accelerator_types)
+
+    def list_accelerator_types(self, request: Any) -> Any:
+        self._refuse_filter(request)
+        found = self._accelerator_types(self._zone(request.parent))
+        return self._page(request, "ListAcceleratorTypesResponse", "accelerator_types", found, _itself)
+
+    def get_runtime_version(self, request: Any) -> Any:
+        return self._one(request.name, self._runtime_versions)
+
+    def list_runtime_versions(self, request: Any) -> Any:
+        self._refuse_filter(request)
+        found = self._runtime_versions(self._zone(request.parent))
+        return self._page(request, "ListRuntimeVersionsResponse", "runtime_versions", found, _itself)
+
+    def get_location(self, request: Any) -> Any:
+        return _location(self._zone(request.name))
+
+    def list_locations(self, request: Any) -> Any:
+        self._refuse_filter(request)
+        project = request.name.split("/")[1]
+        places = [Place(project, zone) for zone in checks.zones()]
+        return self._page(request, "google.cloud.location.ListLocationsResponse", "locations", places, _location)
+
+    def generate_service_identity(self, request: Any) -> Any:
+        place = self._zone(request.parent)
+        response = messages.new("GenerateServiceIdentityResponse")
+        response.identity.email = f"service-{place.project}@cloud-tpu.iam.gserviceaccount.com"
+        return response
+
+    # --- operations ---
+
+    def get_operation(self, request: Any) -> Any:
+        return self._shown(self.cloud.operation(request.name))
+
+    def list_operations(self, request: Any) -> Any:
+        self._refuse_filter(request)
+        found = self._below(request.name, "operations", self.cloud.operations)
+        return self._page(request, "google.longrunning.ListOperationsResponse", "operations", found, self._shown)
+
+    def delete_operation(self, request: Any) -> Any:
+        del self.cloud.operations[self.cloud.operation(request.name).name]
+        return messages.new("google.protobuf.Empty")
+
+    def cancel_operation(self, request: Any) -> Any:
+        """Best effort, as its documentation says: here it only notes that it was asked for (our choice)."""
+        self.cloud.operation(request.name).cancel_requested = True
+        return messages.new("google.protobuf.Empty")
+
+    # --- faults ---
+
+    def refuse_in_operation(self, rpc: str, verb: str, request: Any, failure: Failure) -> Any:
+        """Nothing is done, as the operation says. The request id stands for it from now on (our choice)."""
+        operation = self.cloud.new_operation(verb, _target(request))
+        self.cloud.end_in_error(operation, failure)
+        self.cloud.remember(rpc, getattr(request, "request_id", ""), _body(request), operation)
+        return self._shown(operation)
+
+    def end_in_error(self, shown: Any, failure: Failure) -> Any:
+        """What was done stays; its operation says otherwise."""
+        operation = self.cloud.operation(shown.name)
+        self.cloud.end_in_error(operation, failure)
+        return self._shown(operation)
+
+    def hold(self, shown: Any, seconds: float) -> Any:
+        """The operation is done that much later than what it does."""
+        operation = self.cloud.operation(shown.name)
+        operation.hold_until_s = self.cloud.now_s + seconds
+        return self._shown(operation)
+
+    # --- parts ---
+
+    def _once(self, request: Any, rpc: str, act: Callable[[], Operation]) -> Any:
+        """The same request id with the same request gives the same operation and does nothing."""
+        body = _body(request)
+        operation = self.cloud.remembered(rpc, request.request_id, body)
+        if operation is None:
+            operation = act()
+            self.cloud.remember(rpc, request.request_id, body, operation)
+        return self._shown(operation)
+
+    def _shown(self, operation: Operation) -> Any:
+        return views.operation(operation, self.cloud.now_s)
+
+    def _zone(self, name: str) -> Place:
+        place = Place.of(name)
+        checks.check_zone(place)
+        return place
+
+    def _below(self, parent: str, collection: str, kept: dict[str, Any]) -> list[Any]:
+        """Of one zone or of all, in the order of their names."""
+        place = Place.of(parent)
+        zone = re.escape(place.zone)
+        if place.zone == ALL_ZONES:
+            zone = "[^/]+"
+        else:
+            checks.check_zone(place)
+            if place.zone in self.unreachable:
+                raise ApiError(Code.UNAVAILABLE, f"Zone {place.zone} is currently unreachable.")
+        pattern = re.compile(rf"projects/{re.escape(place.project)}/locations/{zone}/{collection}/")
+        names = sorted(name for name in kept if pattern.match(name))
+        return [kept[name] for name in names if Place.of(name).zone not in self.unreachable]
+
+    def _page(self, request: Any, kind: str, field: str, found: Sequence[Any], show: Callable[[Any], Any]) -> Any:
+        """The page after the token, which holds the last name, so that what goes meanwhile moves no page."""
+        if request.page_size < 0:
+            raise checks.invalid("page_size", "it is negative")
+        after = _after(request.page_token)
+        left = [one for one in found if one.name > after]
+        size = min(request.page_size or _DEFAULT_PAGE, self.max_page)
+        response = messages.new(kind)
+        getattr(response, field).extend(show(one) for one in left[:size])
+        if len(left) > size:
+            response.next_page_token = base64.urlsafe_b64encode(left[size - 1].name.encode()).decode()
+        parent = getattr(request, "parent", None) or request.name
+        if "unreachable" in response.DESCRIPTOR.fields_by_name and parent.endswith(f"/locations/{ALL_ZONES}"):
+            project = parent.split("/")[1]
+            response.unreachable.extend(f"projects/{project}/locations/{zone}" for zone in sorted(self.unreachable))
+        return response
+
+    def _refuse_filter(self, request: Any) -> None:
+        """No source read says what a filter may hold, so none is understood rather than misunderstood."""
+        if request.filter or getattr(request, "order_by", ""):
+            raise ApiError(Code.UNIMPLEMENTED, "The emulator knows neither filters nor orders.")
+
+    def _one(self, name: str, every: Callable[[Place], Iterable[Any]]) -> Any:
+        for one in every(self._zone(name)):
+            if one.name == name:
+                return one
+        raise not_found(name)
+
+    def _accelerator_types(self, place: Place) -> list[Any]:
+        made: list[Any] = []
+        for row in checks.offered():
+            if place.zone in row.zones:
+                kind = messages.parse("AcceleratorType", {"type": row.accelerator_type})
+                kind.name = f"{place.name}/acceleratorTypes/{row.accelerator_type}"
+                if config := checks.config_type(row):
+                    config = messages.parse("AcceleratorConfig", {"type": config, "topology": row.topology_text})
+                    kind.accelerator_configs.append(config)
+                made.append(kind)
+        return sorted(made, key=lambda one: one.name)
+
+    def _runtime_versions(self, place: Place) -> list[Any]:
+        return [
+            messages.new("RuntimeVersion", name=f"{place.name}/runtimeVersions/{version}", version=version)
+            for version in checks.runtime_versions()
+        ]
+
+
+def _body(request: Any) -> str:
+    return json.dumps(messages.plain(request), sort_keys=True)
+
+
+def _target(request: Any) -> str:
+    """The name of what a call is about."""
+    if hasattr(request, "queued_resource_id"):
+        return f"{request.parent}/queuedResources/{request.queued_resource_id}"
+    if hasattr(request, "node_id"):
+        return f"{request.parent}/nodes/{request.node_id}"
+    return request.name if hasattr(request, "name") else request.node.name
+
+
+def _itself(message: Any) -> Any:
+    return message
+
+
+def _location(place: Place) -> Any:
+    return messages.new("google.cloud.location.Location", name=place.name, location_id=place.zone)
+
+
+def _after(token: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(token).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise checks.invalid("page_token", f"{token!r} is not a token of this service") from error

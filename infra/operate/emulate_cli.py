@@ -1,0 +1,47 @@
+"""`slipway emulate`: services that run here instead of in a cloud, for trying things without an account.
+
+Owns the options and what is printed. Refuses to own the services (infra/emulators/).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ENDPOINT = "SLIPWAY_TPU_ENDPOINT"
+
+app = typer.Typer(no_args_is_help=True, help="Run a cloud service on this machine, without an account.")
+
+
+@app.callback()
+def _emulate() -> None:  # pyright: ignore[reportUnusedFunction]  # else a single command would lose its name
+    pass
+
+
+@app.command()
+def tpu(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 takes a free one.")] = 8470,
+    state: Annotated[Path | None, typer.Option(help="Keep the cloud in this file across starts.")] = None,
+    speed: Annotated[float, typer.Option(min=0, help="Its clock runs this much faster; 0 stands still.")] = 1,
+) -> None:
+    """The Cloud TPU API, with a page that shows its state; Ctrl-C ends it."""
+    from infra.emulators.tpu_api import TpuApi  # here: Google's client costs every other command 0.5 s
+
+    try:
+        api = TpuApi(port=port, speed=speed, state=state)
+    except OSError as error:
+        typer.echo(f"error: port {port} cannot be used ({error.strerror}); give another one with --port", err=True)
+        raise typer.Exit(2) from None
+    except (ValueError, KeyError, TypeError) as error:
+        typer.echo(f"error: {state} is not a state of this emulator ({error}); delete it or give another", err=True)
+        raise typer.Exit(2) from None
+    typer.echo(f"TPU API emulator: {api.url} shows its state")
+    typer.echo(f"in another shell: export {ENDPOINT}={api.url}")
+    typer.echo("written from the documentation, never compared with the real service; Ctrl-C ends it")
+    try:
+        api.serve_forever()
+    except KeyboardInterrupt:
+        api.close()
+        typer.echo("ended" + (f"; its state is in {state}" if state else ""))
