@@ -41,6 +41,10 @@ test: setup
 	$(BIN)/pytest tests/unit tests/engine $(ARGS)
 	PATH="$$PWD/$(BIN):$$PATH" "$(HOST_PYTHON)" -m pytest tests/training $(ARGS)
 
+# Writes tests/golden/ anew; what changes is reviewed like code.
+golden: setup
+	@SLIPWAY_GOLDEN=1 $(BIN)/pytest $$(grep -l check_golden tests/unit/*.py tests/engine/*.py)
+
 bench: setup
 	@SLIPWAY_HOST_PYTHON="$(HOST_PYTHON)" $(BIN)/python -m bench $(ONLY)
 

@@ -18,7 +18,16 @@ from bench.record import Figure
 
 ROOT = Path(__file__).resolve().parent.parent
 # Cheap ones first; each entry is a module of this folder.
-BENCHMARKS = ("preview", "bootstrap", "data_prepare", "warm_up", "step_speed", "fresh_clone")
+BENCHMARKS = (
+    "preview",
+    "preview_foundation",
+    "preview_tpu_vm",
+    "bootstrap",
+    "data_prepare",
+    "warm_up",
+    "step_speed",
+    "fresh_clone",
+)
 
 
 def main(arguments: list[str]) -> int:

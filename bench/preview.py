@@ -29,37 +29,37 @@ def figures() -> list[Figure]:
         backend = {"PULUMI_BACKEND_URL": f"file://{empty}", "PULUMI_CONFIG_PASSPHRASE": "", "PATH": path}
         # As our wrapper sets it: the engine finds pulumi-gcp installed and would look for its plugin on the network.
         backend["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
-        _run(empty, os.environ | backend, "stack", "init", "empty")
+        run(empty, os.environ | backend, "stack", "init", "empty")
         clone = Clone.make(Path(name) / "clone")
         # As any interpreter does by itself, unless PYTHONDONTWRITEBYTECODE forbids it.
         clone.run("python", "-m", "compileall", "-q", "infra", "training")
         clone.stack("local.deployed", steps=1)
-        _run(clone.directory, clone.environment, "up", "--yes", "--skip-preview", "--stack", "local.deployed")
+        run(clone.directory, clone.environment, "up", "--yes", "--skip-preview", "--stack", "local.deployed")
         clone.run("slipway", "watch", "local.deployed")
         nothing, ours, deployed = [], [], []
-        _preview(clone.directory, clone.environment, "local")
+        preview(clone.directory, clone.environment, "local")
         for _ in range(REPETITIONS):
-            nothing.append(_preview(empty, os.environ | backend, "empty"))
-            ours.append(_preview(clone.directory, clone.environment, "local"))
-            deployed.append(_preview(clone.directory, clone.environment, "local.deployed"))
+            nothing.append(preview(empty, os.environ | backend, "empty"))
+            ours.append(preview(clone.directory, clone.environment, "local"))
+            deployed.append(preview(clone.directory, clone.environment, "local.deployed"))
     return [
-        figure("preview_local_vs_empty_program", _ratios(ours, nothing), "ratio", "<= 1.35"),
-        figure("preview_deployed_vs_empty_program", _ratios(deployed, nothing), "ratio", ""),
+        figure("preview_local_vs_empty_program", ratios(ours, nothing), "ratio", "<= 1.35"),
+        figure("preview_deployed_vs_empty_program", ratios(deployed, nothing), "ratio", ""),
         figure("preview_local_seconds", ours, "s", ""),
     ]
 
 
-def _ratios(ours: list[float], nothing: list[float]) -> list[float]:
+def ratios(ours: list[float], nothing: list[float]) -> list[float]:
     return [a / b for a, b in zip(ours, nothing, strict=True)]
 
 
-def _preview(directory: Path, environment: dict[str, str], stack: str) -> float:
+def preview(directory: Path, environment: dict[str, str], stack: str) -> float:
     start = time.perf_counter()
-    _run(directory, environment, "preview", "--stack", stack)
+    run(directory, environment, "preview", "--stack", stack)
     return time.perf_counter() - start
 
 
-def _run(directory: Path, environment: dict[str, str], *arguments: str) -> None:
+def run(directory: Path, environment: dict[str, str], *arguments: str) -> None:
     """The wrapper each time: what it costs is in all of them."""
     command = [str(ROOT / ".venv" / "bin" / "pulumi"), *arguments, "--non-interactive"]
     subprocess.run(command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, check=True, capture_output=True)

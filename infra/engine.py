@@ -1,13 +1,13 @@
 """The `pulumi` of this project: gives the engine that setup got a state, a passphrase and a stack, and becomes it.
 
 Owns: which engine runs, the state in .slipway/state where the user has chosen no backend, creating a stack's state on
-first use, and the locks that killed engines leave there. Refuses to own: anything the engine does itself; every
-argument reaches it unchanged. Runs at every command, so it imports the standard library only.
+first use, when locks of killed engines go, and saying that a stand-in takes the place of Google's provider. Refuses to
+own: anything the engine does itself; every argument reaches it unchanged. Runs at every command, so it and what it
+imports take the standard library only.
 """
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import fcntl
 import json
@@ -17,12 +17,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
+from infra.engine_locks import explain, find_process, holder_is_gone, read_locks
+from infra.standins import choose
+from infra.standins.gcp import schema
+
 ROOT = Path(__file__).resolve().parent.parent
 STACKS = "stacks"  # stackConfigDir of Pulumi.yaml
+GOOGLE_TARGETS = frozenset(("foundation",))  # those whose stacks declare resources of Google's provider
 
 REFUSED = 255
 
@@ -45,6 +49,7 @@ STACK_COMMANDS = frozenset(
 )
 # `pulumi stack X` that make, list or remove stacks instead.
 STACK_ADMINISTRATION = frozenset(("init", "new", "ls", "list", "rm", "remove", "unselect"))
+PREVIEWS = frozenset(("preview", "pre"))
 MUTATING = frozenset(("up", "update", "refresh", "destroy", "down", "dn", "import", "watch"))
 MUTATING_STACK = frozenset(("rm", "remove", "import", "rename"))
 # These choose a backend, which ours must not answer for.
@@ -161,9 +166,13 @@ def state_url(root: Path) -> str:
 
 
 def engine_environment(
-    environment: Mapping[str, str], root: Path, engine: Path, backend_url: str | None
+    environment: Mapping[str, str], root: Path, engine: Path, backend_url: str | None, google: bool
 ) -> dict[str, str]:
-    """The project's Python comes first on PATH (a built language host looks nowhere else), then the engine."""
+    """The project's Python comes first on PATH (a built language host looks nowhere else), then the engine.
+
+    google: whether the stack may have resources of Google's provider. For others the engine would only say that it
+    has found the stand-in.
+    """
     result = dict(environment)
     venv = root / ".venv"
     first = [str(venv / "bin"), str(engine)]
@@ -177,94 +186,9 @@ def engine_environment(
         result.setdefault("PULUMI_CONFIG_PASSPHRASE", "")
     if backend_url is not None:
         result["PULUMI_BACKEND_URL"] = backend_url
-    return result
-
-
-# --- locks of the file backend: .pulumi/locks/organization/<project>/<stack>/<id>.json ---
-
-
-@dataclass(frozen=True)
-class Lock:
-    """One lock file. pid, user, host and since are None where the file cannot be read."""
-
-    path: Path
-    stack: str
-    pid: int | None = None
-    user: str | None = None
-    host: str | None = None
-    since: datetime | None = None
-
-
-@dataclass(frozen=True)
-class Process:
-    """A process that runs now; started in seconds since the epoch, None where the system does not tell."""
-
-    name: str
-    started: float | None
-
-
-def parse_lock(path: Path, text: str) -> Lock:
-    stack = path.parent.name
-    try:
-        fields = json.loads(text)
-        since = datetime.fromisoformat(fields["timestamp"])
-        return Lock(path, stack, int(fields["pid"]), str(fields["username"]), str(fields["hostname"]), since)
-    except (ValueError, KeyError, TypeError):
-        return Lock(path, stack)
-
-
-def read_locks(state: Path, project: str, stack: str | None) -> list[Lock]:
-    """Locks of one stack, or of every stack of the project where none is named."""
-    folder = state / ".pulumi" / "locks" / "organization" / project
-    locks: list[Lock] = []
-    for path in sorted(folder.glob(f"{stack or '*'}/*.json")):
-        with contextlib.suppress(FileNotFoundError):  # its engine ended between the listing and here
-            locks.append(parse_lock(path, path.read_text()))
-    return locks
-
-
-def find_process(pid: int) -> Process | None:
-    """None where no such process runs; a zombie does not run."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return None
-    except PermissionError:
-        pass  # another user's
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        boot = re.search(r"^btime (\d+)", Path("/proc/stat").read_text(), re.MULTILINE)
-    except OSError:
-        return Process("", None)
-    # the name stands in brackets and may hold spaces and brackets itself
-    name, fields = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 2 :].split()
-    if fields[0] in "ZX":
-        return None
-    started = int(boot[1]) + int(fields[19]) / os.sysconf("SC_CLK_TCK") if boot else None
-    return Process(name, started)
-
-
-def holder_is_gone(lock: Lock, hostname: str, process: Process | None) -> bool:
-    """Whether the engine that took the lock is surely dead. process: what runs under the lock's pid on this host."""
-    if lock.pid is None or lock.since is None or lock.host != hostname:
-        return False
-    if process is None:
-        return True
-    # A clock that was set forward makes a live engine look younger than its lock, so an engine's pid keeps the lock.
-    if process.started is None or process.name == "pulumi":
-        return False
-    return process.started > lock.since.timestamp() + 2
-
-
-def explain(lock: Lock) -> str:
-    cancel = f".venv/bin/pulumi cancel --stack {lock.stack}"
-    if lock.pid is None or lock.since is None:
-        return (
-            f"stack {lock.stack!r} has an unreadable lock ({lock.path}); if no pulumi is at work on it, run: {cancel}"
-        )
-    holder = f"{lock.user}@{lock.host} (pid {lock.pid})"
-    since = lock.since.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    return f"stack {lock.stack!r} is in use by {holder} since {since}; wait for it, or if it never ends, run: {cancel}"
+    # an executable on PATH wins over an installed plugin, so the stand-in is there only without one
+    stand_in = google and not choose.official_plugin(result, schema.version())
+    return choose.with_stand_in(result) if stand_in else result
 
 
 # --- stacks ---
@@ -294,6 +218,18 @@ def project_name(project: str) -> str:
     """project: text of Pulumi.yaml. Read without a YAML parser, whose import would cost more than the rest."""
     found = re.search(r"^name:\s*[\"']?([A-Za-z0-9_.-]+)", project, re.MULTILINE)
     return found[1] if found else ""
+
+
+def stack_target(stack: str) -> str:
+    """stack: text of a stack file."""
+    found = re.search(r"^ +[\"']?slipway:target[\"']?: *[\"']?([\w-]+)", stack, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def target_of(command: Command, environment: Mapping[str, str], root: Path) -> str:
+    """The target of the command's stack; empty where the command names no stack, or one without a file."""
+    stack = (command.stack or environment.get("PULUMI_STACK") or "").rpartition("/")[2]
+    return stack_target(read_text(root / STACKS / f"Pulumi.{stack}.yaml"))
 
 
 def project_directory(start: Path) -> Path | None:
@@ -361,15 +297,17 @@ def prepare(arguments: Sequence[str], environment: Mapping[str, str], root: Path
 
     project_text = read_text(root / "Pulumi.yaml")
     url = state_url(root)
+    target = target_of(command, environment, root)
+    google = target in GOOGLE_TARGETS or not target
     chosen = environment.get("PULUMI_BACKEND_URL") != url and user_chose_backend(
         environment, read_text(credentials_path(environment)), project_text
     )
     if chosen or command.name in BACKEND_COMMANDS:
-        return engine / "pulumi", engine_environment(environment, root, engine, None)
+        return engine / "pulumi", engine_environment(environment, root, engine, None, google)
 
     state = state_directory(root)
     state.mkdir(parents=True, exist_ok=True)
-    ready = engine_environment(environment, root, engine, url)
+    ready = engine_environment(environment, root, engine, url, google)
     if not (command.needs_stack or command.mutates):
         return engine / "pulumi", ready
 
@@ -387,10 +325,21 @@ def prepare(arguments: Sequence[str], environment: Mapping[str, str], root: Path
     return engine / "pulumi", ready
 
 
+def tell_stand_in(command: Command, environment: Mapping[str, str], root: Path) -> dict[str, str]:
+    """The first line says that Google did not check; a preview needs no account."""
+    if command.name not in (*PREVIEWS, "up", "update") or command.help or not choose.finds_stand_in(environment):
+        return dict(environment)
+    if target_of(command, environment, root) not in GOOGLE_TARGETS:
+        return dict(environment)
+    print(choose.notice(schema.version()), file=sys.stderr)
+    return choose.with_placeholder_token(environment) if command.name in PREVIEWS else dict(environment)
+
+
 def run(arguments: Sequence[str], environment: Mapping[str, str], root: Path) -> int:
     """Becomes the engine; returns only where it refuses to."""
     try:
         engine, ready = prepare(arguments, environment, root)
+        ready = tell_stand_in(parse(arguments), ready, root)
         os.execve(engine, [str(engine), *arguments], ready)  # becoming the engine is the point
     except (RefusalError, OSError) as reason:
         print(f"error: {reason}", file=sys.stderr)

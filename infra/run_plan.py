@@ -28,8 +28,8 @@ PLATFORM_DEFAULTS: dict[str, dict[str, MaxTextValue]] = {
 }
 
 
-def run_spec(settings: Settings, runs: Path, data: DataSpec | None) -> RunSpec:
-    """The run spec of a stack; `runs` becomes its output directory."""
+def run_spec(settings: Settings, runs: Path | str, data: DataSpec | None) -> RunSpec:
+    """The run spec of a stack; `runs` (a directory or gs://bucket/path) becomes its output directory."""
     row = settings.row
     period = max(1, settings.steps // _SAVES_PER_RUN)
     derived: dict[str, MaxTextValue] = {
@@ -38,7 +38,7 @@ def run_spec(settings: Settings, runs: Path, data: DataSpec | None) -> RunSpec:
         "learning_rate_schedule_steps": settings.steps,
         "checkpoint_period": period,
         "eval_interval": period if data else -1,
-        "vocab_size": settings.data_options.vocab_size,
+        **_vocabulary(settings, data),
         **PLATFORM_DEFAULTS.get(row.platform, {}),
     }
     chosen = {key: value for key, value in typed_training(settings).items() if (key, value) != _UNSET_SCHEDULE}
@@ -55,6 +55,13 @@ def run_spec(settings: Settings, runs: Path, data: DataSpec | None) -> RunSpec:
         maxtext=derived | chosen,
     )
     return spec if settings.run_name else dataclasses.replace(spec, run_name=default_run_name(spec))
+
+
+def _vocabulary(settings: Settings, data: DataSpec | None) -> dict[str, MaxTextValue]:
+    """A model by name has a vocabulary of its own, and without text no tokenizer asks for another."""
+    if data is None and settings.training.get("model_name", "default") != "default":
+        return {}
+    return {"vocab_size": settings.data_options.vocab_size}
 
 
 _UNSET_SCHEDULE = ("learning_rate_schedule_steps", -1)

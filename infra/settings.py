@@ -1,7 +1,8 @@
 """The stack file as typed, frozen settings, and every check that needs only the stack file and tables.
 
-Owns: which keys a stack may have, their types and the rules between them. Refuses to own what is derived from them
-(infra/run_plan.py) and anything that looks at the world (infra/targets/).
+Owns: reading a stack, the keys of every stack that trains, their types and the rules between them. Refuses to own the
+keys of one target (infra/targets/<target>_settings.py), what is derived from them (infra/run_plan.py) and anything
+that looks at the world (infra/targets/).
 """
 
 from __future__ import annotations
@@ -11,16 +12,22 @@ import json
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, cast
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from infra import hardware, maxtext_fields, model_file
 from infra.hardware import Accelerator
-from infra.paths import SHARED, stack_file
+from infra.paths import ROOT, SHARED, STACKS, stack_file
+from infra.targets import registry
+from infra.targets.registry import Target
 from training.run_spec import MaxTextValue
 from training.sharding import MeshError, resolve_mesh
+
+if TYPE_CHECKING:
+    from infra.targets.foundation_settings import FoundationSettings
 
 NAMESPACE = "slipway:"
 SYNTHETIC = "synthetic"
@@ -28,10 +35,6 @@ SYNTHETIC = "synthetic"
 
 class SettingsError(ValueError):
     """The stack file cannot be used; the message names the key and what to write instead."""
-
-
-class Target(StrEnum):
-    LOCAL = "local"
 
 
 class OnDestroy(StrEnum):
@@ -70,7 +73,10 @@ class DataOptions(_Frozen):
 
 
 class Settings(_Frozen):
-    """One stack. `training` holds MaxText fields as the user wrote them, already checked against MaxText's schema."""
+    """A stack that trains. `training` holds MaxText fields as the user wrote them, already checked against its schema.
+
+    A target adds its own keys in a subclass.
+    """
 
     stack: str
     target: Target
@@ -85,8 +91,6 @@ class Settings(_Frozen):
     model_file: Absent[str] = None  # written as `training.model_file`
     overlay: Absent[str] = None
     python_archive: Absent[str] = None
-    on_destroy: OnDestroy = OnDestroy.KEEP
-    coordinator_port: int = Field(0, ge=0, le=65535)
 
     @property
     def row(self) -> Accelerator:
@@ -99,22 +103,35 @@ class Settings(_Frozen):
             return ()
         return tuple(part.strip() for part in self.data.split(";") if part.strip())
 
+    def check_place(self) -> None:
+        """What the target asks of the accelerator and of where it is. Raises SettingsError."""
 
-def from_engine(stack: str, config: Mapping[str, str]) -> Settings:
-    """Settings from the engine's configuration: every value a string, objects as JSON."""
+
+type AnySettings = Settings | FoundationSettings
+
+
+def from_engine(stack: str, config: Mapping[str, str]) -> AnySettings:
+    """Settings from the engine's configuration: every value a string, objects and lists as JSON.
+
+    The engine fills in the defaults of Pulumi.yaml's schema, for every target's keys; they are left out again, because
+    what a stack does not say is the settings' own default (and no target knows another's keys).
+    """
     values: dict[str, Any] = {}
     for key, text in config.items():
         if not key.startswith(NAMESPACE):
             continue
         name = key.removeprefix(NAMESPACE)
-        values[name] = _parse_json(name, text) if name in _OBJECTS else text
+        declared = _declared().get(name, {})
+        value = _parse_json(name, text, declared["type"]) if declared.get("type") in _EMPTY else text
+        if "default" not in declared or value not in (declared["default"], json.dumps(declared["default"])):
+            values[name] = value
     return check(stack, values)
 
 
-def from_text(stack: str, text: str) -> Settings:
+def from_text(stack: str, text: str) -> AnySettings:
     """Settings from a stack file's text. Raises SettingsError for what is not a mapping, too."""
     try:
-        document = yaml.safe_load(text)
+        document = _parse_yaml(text)
     except yaml.YAMLError as error:
         raise SettingsError(f"stacks/Pulumi.{stack}.yaml is not YAML: {' '.join(str(error).split())}") from error
     config = cast(dict[str, Any], document).get("config") if isinstance(document, dict) else None
@@ -125,46 +142,104 @@ def from_text(stack: str, text: str) -> Settings:
     return check(stack, {key.removeprefix(NAMESPACE): value for key, value in own.items()})
 
 
-def from_file(stack: str) -> Settings:
-    """Settings of a committed stack. Raises SettingsError if there is no such stack file or it is not UTF-8."""
+def any_from_file(stack: str) -> AnySettings:
+    """Settings of a stack file. Raises SettingsError if there is none, or more than one, or it is not UTF-8."""
     path = stack_file(stack)
     try:
-        return from_text(stack, path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        stacks = sorted(found.name[len("Pulumi.") : -len(".yaml")] for found in path.parent.glob("Pulumi.*.yaml"))
-        raise SettingsError(f"stack '{stack}' has no file stacks/{path.name}; there are: {', '.join(stacks)}") from None
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"stacks/{path.name} is not UTF-8 text: {error.reason} at byte {error.start}") from error
-
-
-_OBJECTS = ("data_options", "training")
-
-
-def _parse_json(name: str, text: str) -> Any:
-    try:
-        return json.loads(text or "{}")
-    except json.JSONDecodeError:
         raise SettingsError(
-            f"{name} is {text!r}; write a mapping, one `key: value` per line below `{NAMESPACE}{name}:`"
+            f"stack '{stack}' has no file stacks/{path.name}; there are: {', '.join(stack_names())}"
         ) from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"stacks/{path.name} is not UTF-8 text: {error.reason} at byte {error.start}; save it as UTF-8"
+        ) from error
+    return from_text(stack, text)
 
 
-def check(stack: str, values: Mapping[str, Any]) -> Settings:
+def from_file(stack: str) -> Settings:
+    """Settings of a stack that trains. Raises SettingsError as any_from_file does, and for a foundation."""
+    return that_trains(any_from_file(stack))
+
+
+def that_trains(settings: AnySettings) -> Settings:
+    if not isinstance(settings, Settings):
+        raise SettingsError(f"stack '{settings.stack}' trains nothing: it holds what other stacks stand on")
+    return settings
+
+
+def stack_names() -> list[str]:
+    """Every stack that has a file."""
+    return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in STACKS.glob("Pulumi.*.yaml"))
+
+
+def _parse_yaml(text: str) -> object:
+    """What safe_load gives, without its silence about a key that is written twice."""
+    root = yaml.compose(text, _LOADER)
+    waiting = [root] if root else []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, yaml.MappingNode):
+            seen = set[str]()
+            for key, _ in cast(list[tuple[yaml.Node, yaml.Node]], node.value):
+                if str(key.value) in seen:
+                    raise yaml.YAMLError(f"line {key.start_mark.line + 1} has key '{key.value}' again; remove one")
+                seen.add(str(key.value))
+            waiting += [value for _, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+    return yaml.load(text, _LOADER)  # noqa: S506 (a safe loader)
+
+
+_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's where the wheel has it
+
+_EMPTY = {"object": "{}", "array": "[]"}  # types that the engine hands over as JSON
+
+
+@cache
+def _declared() -> dict[str, dict[str, Any]]:
+    """The config schema of Pulumi.yaml."""
+    text = (ROOT / "Pulumi.yaml").read_text(encoding="utf-8")
+    return yaml.load(text, _LOADER)["config"]  # noqa: S506 (a safe loader)
+
+
+def _parse_json(name: str, text: str, kind: str) -> Any:
+    try:
+        return json.loads(text or _EMPTY[kind])
+    except json.JSONDecodeError:
+        what = "a mapping, one `key: value` per line" if kind == "object" else "a list, one `- value` per line"
+        raise SettingsError(f"{name} is {text!r}; write {what} below `{NAMESPACE}{name}:`") from None
+
+
+def check(stack: str, values: Mapping[str, Any]) -> AnySettings:
     """Typed settings from plain values; the one place where a stack's rules are applied."""
     if stack in SHARED or not re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,99}", stack):
         raise SettingsError(
             f"'{stack}' cannot name a stack: use lower-case letters, digits, '-' and '.', "
             f"and none of: {', '.join(sorted(SHARED))}"
         )
+    kind = registry.settings_class(_target(stack, values))
     try:
-        settings = Settings.model_validate(_with_model(values) | {"stack": stack})
+        settings = kind.model_validate(_with_model(values) | {"stack": stack})
     except model_file.ModelFileError as error:
         raise SettingsError(f"{error} (stacks/Pulumi.{stack}.yaml)") from None
     except ValidationError as error:
-        raise SettingsError("; ".join(_sentence(stack, item) for item in error.errors())) from None
-    for rule in (_hardware_rule, _training_rule, _mesh_rule, _batch_rule, _schedule_rule, _data_rule):
-        rule(settings)
+        raise SettingsError("; ".join(_sentence(stack, item, kind) for item in error.errors())) from None
+    if isinstance(settings, Settings):
+        for rule in (_hardware_rule, _training_rule, _mesh_rule, _batch_rule, _schedule_rule, _data_rule):
+            rule(settings)
     return settings
+
+
+def _target(stack: str, values: Mapping[str, Any]) -> Target:
+    try:
+        return Target(values["target"])
+    except (KeyError, ValueError):
+        said = f"target is {values['target']!r}" if "target" in values else "key 'target' is missing"
+        raise SettingsError(
+            f"{said} in stacks/Pulumi.{stack}.yaml; write `{NAMESPACE}target:` and one of: {', '.join(Target)}"
+        ) from None
 
 
 def _with_model(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,17 +255,22 @@ def _with_model(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**values, "training": merged, "model_file": name}
 
 
-def _sentence(stack: str, item: Any) -> str:
+def _sentence(stack: str, item: Any, kind: type[BaseModel]) -> str:
     key = ".".join(str(part) for part in item["loc"])
     where = f"stacks/Pulumi.{stack}.yaml"
     if item["type"] == "extra_forbidden":
-        known = DataOptions.model_fields if key.startswith("data_options.") else Settings.model_fields
+        known = DataOptions.model_fields if key.startswith("data_options.") else kind.model_fields
         names = [name for name in known if name != "stack"]
         nearest = difflib.get_close_matches(key.split(".")[-1], names, n=1, cutoff=0.5)
         hint = f"nearest: {nearest[0]}" if nearest else f"allowed: {', '.join(names)}"
         return f"unknown key {key!r} in {where}; {hint}"
     if item["type"] == "missing":
         return f"key '{key}' is missing in {where}; add `{NAMESPACE}{key}: ...`"
+    if item["type"] == "tuple_type":
+        return f"{key} is {item['input']!r} in {where}: write a list, one `- value` per line or [a, b]"
+    if item["type"] == "value_error":  # a validator's own words
+        said = str(item["ctx"]["error"])
+        return f"{said} ({where})" if said.startswith(key) else f"{key} is {item['input']!r} in {where}: {said}"
     message = item["msg"][0].lower() + item["msg"][1:]
     return f"{key} is {item['input']!r} in {where}: {message}"
 
@@ -200,8 +280,8 @@ def _hardware_rule(settings: Settings) -> None:
         row = settings.row
     except hardware.UnknownAcceleratorError as error:
         raise SettingsError(f"{error} (stacks/Pulumi.{settings.stack}.yaml)") from None
-    if settings.target is Target.LOCAL and row.platform != "cpu":
-        raise SettingsError(f"accelerator '{row.name}' is not on this machine; target local takes cpu-N rows")
+    del row
+    settings.check_place()
 
 
 def _training_rule(settings: Settings) -> None:

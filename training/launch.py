@@ -156,15 +156,11 @@ def _check_data(spec: RunSpec) -> Tokens | None:
     train, heldout, tokenizer = manifest.train.tokens, manifest.heldout.tokens, manifest.tokenizer
     if train is None or heldout is None or tokenizer is None:
         raise InputError(f"the data in {spec.data.directory} was prepared without a tokenizer; training needs one")
-    needed = run_spec.epochs_needed(spec, train)
-    numbers = f"{spec.steps} steps of {spec.tokens_per_step} tokens are {needed:.2f} epochs of {train} tokens"
-    if needed > spec.data.max_epochs:
-        enough = train * spec.data.max_epochs // spec.tokens_per_step
-        raise InputError(
-            f"{numbers}, but max_epochs is {spec.data.max_epochs}; "
-            f"lower steps to {enough}, add text, or raise max_epochs"
-        )
-    print(f"slipway: {numbers}", flush=True)
+    needed = spec.steps * spec.tokens_per_step
+    refusal = run_spec.too_few_tokens(needed, train, spec.data.max_epochs)
+    if refusal:
+        raise InputError(refusal)
+    print(f"slipway: {run_spec.epochs_sentence(needed, train)}", flush=True)
     if manifest.heldout.records < spec.hosts:
         raise InputError(
             f"{manifest.heldout.records} held-out records do not reach {spec.hosts} hosts; hold out more text"

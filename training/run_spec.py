@@ -122,9 +122,19 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def epochs_needed(spec: RunSpec, train_tokens: int) -> float:
-    """How many times the run reads each training token; above `data.max_epochs` the run is refused."""
-    return spec.steps * spec.tokens_per_step / max(train_tokens, 1)
+def epochs_sentence(needed: int, train_tokens: int) -> str:
+    """How often a run of `needed` tokens reads each training token."""
+    return f"{needed:,} of {train_tokens:,} training tokens: {needed / max(train_tokens, 1):.2f} epochs"
+
+
+def too_few_tokens(needed: int, train_tokens: int, max_epochs: int) -> str | None:
+    """One sentence if a run of `needed` tokens would read its data more often than `max_epochs` allows."""
+    if needed <= train_tokens * max_epochs:
+        return None
+    return (
+        f"the run needs {epochs_sentence(needed, train_tokens)}, and max_epochs is {max_epochs}; "
+        f"raise data_options.max_epochs, lower steps or give more data"
+    )
 
 
 def parse(text: str) -> RunSpec:

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-class _Ours(pulumi.CustomResource):
+class Ours(pulumi.CustomResource):
+    """A resource of our provider: every field of `inputs` is one of its inputs."""
+
     def __init__(
         self, token: str, name: str, inputs: DataclassInstance, outputs: tuple[str, ...], opts: pulumi.ResourceOptions
     ) -> None:
@@ -25,7 +27,7 @@ class StackGuardArgs:
     on_destroy: str
 
 
-class StackGuard(_Ours):
+class StackGuard(Ours):
     """Declare it first: its delete runs last and removes what the state never learned of."""
 
     def __init__(self, name: str, args: StackGuardArgs, opts: pulumi.ResourceOptions) -> None:
@@ -39,7 +41,7 @@ class WheelhouseArgs:
     arguments: list[str]
 
 
-class Wheelhouse(_Ours):
+class Wheelhouse(Ours):
     """The locked wheels of one platform in an artifact store; built where they are absent, kept by destroy."""
 
     def __init__(self, name: str, args: WheelhouseArgs, opts: pulumi.ResourceOptions) -> None:
@@ -56,7 +58,7 @@ class BundleArgs:
     model_file: str
 
 
-class Bundle(_Ours):
+class Bundle(Ours):
     """Training sources, run spec and lock under one hash; kept by destroy."""
 
     def __init__(self, name: str, args: BundleArgs, opts: pulumi.ResourceOptions) -> None:
@@ -75,7 +77,7 @@ class PreparedDataArgs:
     root: str
 
 
-class PreparedData(_Ours):
+class PreparedData(Ours):
     """A corpus as records; prepared once per content."""
 
     train_tokens: pulumi.Output[int]
@@ -94,7 +96,7 @@ class RunArgs:
     overlay: list[str]
 
 
-class Run(_Ours):
+class Run(Ours):
     """The record of one training."""
 
     run_id: pulumi.Output[str]
@@ -116,7 +118,7 @@ class LocalHostArgs:
     cache: str
 
 
-class LocalHost(_Ours):
+class LocalHost(Ours):
     """One host of a local stack."""
 
     health: pulumi.Output[str]

@@ -12,7 +12,16 @@ import typer
 from rich.console import Console
 
 from infra import settings as stack_settings
-from infra.operate import artifacts_cli, hardware_cli, patches_cli, wheels_cli
+from infra.operate import (
+    artifacts_cli,
+    backend_cli,
+    emulate_cli,
+    hardware_cli,
+    patches_cli,
+    preview_cli,
+    stack_cli,
+    wheels_cli,
+)
 from infra.operate.hosts import OPEN, Hosts
 from infra.operate.report import ABSENT, stack_report
 from infra.operate.terminal import fail
@@ -25,6 +34,10 @@ data_app = typer.Typer(no_args_is_help=True, help="Turn text into what training 
 app.add_typer(data_app, name="data")
 app.add_typer(wheels_cli.app, name="wheels")
 app.add_typer(patches_cli.app, name="patches")
+app.add_typer(backend_cli.app, name="backend")
+app.add_typer(emulate_cli.app, name="emulate")
+app.add_typer(stack_cli.app, name="stack")
+app.command("preview")(preview_cli.preview)
 app.command("hardware")(hardware_cli.hardware)
 app.command("gc")(artifacts_cli.gc)
 
@@ -33,9 +46,12 @@ Stack = Annotated[str, typer.Argument(help="A stack: `local` is stacks/Pulumi.lo
 
 def _open(stack: str) -> Hosts:
     try:
-        return OPEN[stack_settings.from_file(stack).target](stack)
+        target = stack_settings.from_file(stack).target
     except SettingsError as error:
         fail(str(error))
+    if target not in OPEN:
+        fail(f"stack '{stack}' is of target {target}, whose hosts this command does not reach yet")
+    return OPEN[target](stack)
 
 
 @app.command("watch")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from infra.local.hosts import HostState
 from infra.operate.local_hosts import LocalHosts
 from infra.paths import ARTIFACTS
-from infra.settings import Settings, Target
+from infra.settings import Target
+from infra.targets.tpu_vm_plan import artifacts
 
 
 class Hosts(Protocol):
@@ -46,4 +47,4 @@ class Hosts(Protocol):
 OPEN: dict[Target, Callable[[str], Hosts]] = {Target.LOCAL: LocalHosts}
 
 # Where the hosts of a stack read wheels and bundles from.
-STORE: dict[Target, Callable[[Settings], str]] = {Target.LOCAL: lambda settings: str(ARTIFACTS)}
+STORE: dict[Target, Callable[[Any], str]] = {Target.LOCAL: lambda settings: str(ARTIFACTS), Target.TPU_VM: artifacts}

@@ -17,6 +17,7 @@ from infra.paths import ROOT
 from infra.providers import children
 from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
 from training.data.identity import DataError, Manifest, read_manifest
+from training.run_spec import too_few_tokens
 
 
 @dataclass(frozen=True)
@@ -83,20 +84,10 @@ def _summary(manifest: Manifest) -> Outputs:
 
 
 def _checked(manifest: Manifest, new: PreparedDataInputs) -> Outputs:
-    refusal = too_few_tokens(manifest.train.tokens or 0, new.tokens_needed, new.max_epochs)
+    refusal = too_few_tokens(new.tokens_needed, manifest.train.tokens or 0, new.max_epochs)
     if refusal:
         raise ResourceError(refusal)
     return _summary(manifest)
-
-
-def too_few_tokens(tokens: int, needed: int, max_epochs: int) -> str | None:
-    """One sentence if the run would read its data more often than it may."""
-    if needed <= tokens * max_epochs:
-        return None
-    return (
-        f"the run needs {needed:,} tokens, the data has {tokens:,}: {needed / max(tokens, 1):.1f} epochs, and "
-        f"data_options.max_epochs is {max_epochs}; raise it, lower steps or give more data"
-    )
 
 
 def _used(directory: Path) -> bool:

@@ -7,9 +7,11 @@ are entered in `sys.modules` unexecuted. Only the provider process does this; th
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 import types
+from typing import Any
 
 
 def _enter_unexecuted() -> None:
@@ -34,7 +36,13 @@ from pulumi.runtime.proto import (  # noqa: E402 - after the packages above are 
     plugin_pb2,
     provider_pb2,
     provider_pb2_grpc,
-    status_pb2,
 )
+
+# Pulumi ships the same message under another file name, and a process cannot have both: Google's clients need this one.
+status_pb2: Any = importlib.import_module("google.rpc.status_pb2")
+
+if not getattr(sys.modules["grpc.aio"], "__file__", None):  # Google's clients want it after all, when they are called
+    del sys.modules["grpc.aio"]
+    delattr(grpc, "aio")
 
 __all__ = ["engine_pb2", "engine_pb2_grpc", "grpc", "plugin_pb2", "provider_pb2", "provider_pb2_grpc", "status_pb2"]

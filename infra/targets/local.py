@@ -25,7 +25,8 @@ from infra.components.resources import (
 from infra.host_software import HostSoftware, host_software
 from infra.local import hosts
 from infra.paths import ROOT, WORK, StackPaths, of_stack
-from infra.settings import Settings, SettingsError
+from infra.settings import SettingsError
+from infra.targets.local_settings import LocalSettings
 from training.data.identity import (
     TRAIN_TOKENIZER,
     DataError,
@@ -34,7 +35,8 @@ from training.data.identity import (
     corpus_files,
     read_manifest,
 )
-from training.run_spec import DataSpec, RunSpec, differences, epochs_needed, identity, parse
+from training.run_spec import DataSpec, RunSpec, differences, epochs_sentence, identity, parse, too_few_tokens
+from training.sharding import resolve_mesh
 
 _PORTS = range(20000, 30000)  # below the range from which the kernel gives ports to clients
 
@@ -52,7 +54,7 @@ class LocalPlan:
     notices: tuple[str, ...]
 
 
-def plan(settings: Settings, work: Path = WORK) -> LocalPlan:
+def plan(settings: LocalSettings, work: Path = WORK) -> LocalPlan:
     """What the stack will be. Raises SettingsError for what cannot work on this machine."""
     paths = of_stack(settings.stack, work)
     data, prepare = _data(settings, work)
@@ -67,11 +69,19 @@ def plan(settings: Settings, work: Path = WORK) -> LocalPlan:
     return LocalPlan(spec, software, paths, f"127.0.0.1:{port}", prepare, settings.on_destroy, notices)
 
 
-def declare(settings: Settings) -> tuple[RunSpec, tuple[str, ...]]:
+def declare(settings: LocalSettings) -> tuple[RunSpec, tuple[str, ...]]:
     """Plan the stack and declare its resources."""
     made = plan(settings)
     LocalStack(settings.stack, stack_args(made, WORK))
-    return made.spec, made.notices
+    return made.spec, (describe(made.spec), *made.notices)
+
+
+def describe(spec: RunSpec) -> str:
+    """One line: hardware, mesh, run."""
+    mesh = resolve_mesh(spec.maxtext, spec.hosts_per_slice * spec.devices_per_host, spec.slices)
+    size = f"{spec.slices} x {spec.hosts_per_slice} hosts x {spec.devices_per_host} {spec.platform} devices"
+    length = f"{spec.steps} steps of {spec.tokens_per_step:,} tokens"
+    return f"{spec.stack}: {size}, mesh {mesh}; run {spec.run_name}, {length}; $0"
 
 
 def stack_args(made: LocalPlan, work: Path) -> LocalStackArgs:
@@ -120,7 +130,7 @@ def stack_args(made: LocalPlan, work: Path) -> LocalStackArgs:
     )
 
 
-def _data(settings: Settings, work: Path) -> tuple[DataSpec | None, tuple[str, ...]]:
+def _data(settings: LocalSettings, work: Path) -> tuple[DataSpec | None, tuple[str, ...]]:
     if not settings.sources:
         return None, ()
     given = settings.data_options
@@ -160,14 +170,11 @@ def _epochs(spec: RunSpec) -> tuple[str, ...]:
         tokens = read_manifest(Path(spec.data.directory)).train.tokens or 0
     except DataError:
         return ("data is not prepared yet; `up` prepares it and counts its tokens",)
-    epochs = epochs_needed(spec, tokens)
     needed = spec.steps * spec.tokens_per_step
-    if epochs > spec.data.max_epochs:
-        raise SettingsError(
-            f"steps is {spec.steps}: the run needs {needed:,} tokens and the data has {tokens:,}, {epochs:.1f} epochs; "
-            f"raise data_options.max_epochs (now {spec.data.max_epochs}), lower steps or give more data"
-        )
-    return (f"{needed:,} of {tokens:,} training tokens: {epochs:.2f} epochs",)
+    refusal = too_few_tokens(needed, tokens, spec.data.max_epochs)
+    if refusal:
+        raise SettingsError(refusal)
+    return (epochs_sentence(needed, tokens),)
 
 
 def _what_changes(paths: StackPaths, spec: RunSpec) -> tuple[str, ...]:

@@ -20,8 +20,9 @@ import pytest
 from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
+from infra import names
 from infra.standins import choose
-from infra.standins.gcp import schema
+from infra.standins.gcp import kinds, schema
 from tests.engine.project import ENGINE, ROOT
 
 STAND_IN = choose.DIRECTORY / choose.EXECUTABLE
@@ -332,6 +333,16 @@ def test_every_resource_type_of_the_sdk_is_understood() -> None:
         assert found and found.outputs, token
         nested = [field.type for field in found.inputs.values() if isinstance(field.type, schema.ObjectOf)]
         assert all(schema.object_fields(each) is not None for each in nested), token
+
+
+def test_account_of_a_domain_scoped_project_has_the_address_that_names_say() -> None:
+    token = "gcp:serviceaccount/account:Account"
+    resource = schema.resource_type(token)
+    assert resource is not None
+    named = names.of("example.com:x", "us-central1", "slipway")
+    inputs = {"accountId": named.account_id, "project": named.project}
+    _, outputs = kinds.made(kinds.of(token, resource), resource, "urn", inputs, {})
+    assert outputs["member"] == named.account_member
 
 
 # --- which plugin the engine gets ---

@@ -94,7 +94,7 @@ def test_own_text_is_prepared_once_counted_and_deleted_when_asked(clone: Clone) 
     clone.stack("local.text", steps=100_000, **wanted)
     greedy = clone.pulumi("preview", "local.text")
     assert greedy.returncode != 0
-    assert "epochs; raise data_options.max_epochs (now 1), lower steps or give more data" in said(greedy)
+    assert "epochs, and max_epochs is 1; raise data_options.max_epochs, lower steps or give more data" in said(greedy)
 
     destroyed = clone.pulumi("destroy", "local.text")
     assert destroyed.returncode == 0, said(destroyed)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from infra import engine
+from infra import engine, engine_locks
+from infra.standins import choose
 
 HOST = os.uname().nodename
 LOCK = Path("/state/.pulumi/locks/organization/slipway/v6e-32/3f.json")
@@ -129,9 +130,11 @@ def test_state_url_of_a_clone_whose_path_has_odd_characters_is_encoded() -> None
 
 
 def test_engine_finds_the_projects_python_first_and_then_itself() -> None:
-    environment = engine.engine_environment({"PATH": "/usr/bin:/e:/c/.venv/bin"}, Path("/c"), Path("/e"), "file:///s")
+    environment = engine.engine_environment(
+        {"PATH": "/usr/bin:/e:/c/.venv/bin"}, Path("/c"), Path("/e"), "file:///s", google=True
+    )
     assert environment == {
-        "PATH": "/c/.venv/bin:/e:/usr/bin",
+        "PATH": f"/c/.venv/bin:/e:/usr/bin:{choose.DIRECTORY}",
         "VIRTUAL_ENV": "/c/.venv",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
@@ -141,11 +144,60 @@ def test_engine_finds_the_projects_python_first_and_then_itself() -> None:
 
 
 def test_passphrase_that_the_user_set_stays() -> None:
-    by_file = engine.engine_environment({"PULUMI_CONFIG_PASSPHRASE_FILE": "/f"}, Path("/c"), Path("/e"), None)
+    by_file = engine.engine_environment(
+        {"PULUMI_CONFIG_PASSPHRASE_FILE": "/f"}, Path("/c"), Path("/e"), None, google=True
+    )
     assert "PULUMI_CONFIG_PASSPHRASE" not in by_file
     assert "PULUMI_BACKEND_URL" not in by_file
-    by_value = engine.engine_environment({"PULUMI_CONFIG_PASSPHRASE": "secret"}, Path("/c"), Path("/e"), None)
+    by_value = engine.engine_environment(
+        {"PULUMI_CONFIG_PASSPHRASE": "secret"}, Path("/c"), Path("/e"), None, google=True
+    )
     assert by_value["PULUMI_CONFIG_PASSPHRASE"] == "secret"
+
+
+# --- the stand-in for Google's provider ---
+
+NOTICE = "note: Google's own argument checks did not run: its plugin is not installed, so a stand-in previews;"
+
+
+def told(line: str, clone: Path, capsys: pytest.CaptureFixture[str], path: str) -> tuple[str, str]:
+    """What is said, and the token that the engine gets."""
+    ready = engine.tell_stand_in(engine.parse(line.split()), {"PATH": path, "HOME": str(clone)}, clone)
+    return capsys.readouterr().err, ready.get("GOOGLE_OAUTH_ACCESS_TOKEN", "")
+
+
+def test_stand_in_is_said_where_it_checks_and_nowhere_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "stacks").mkdir()
+    for target in ("foundation", "local", "tpu-vm"):
+        text = f"config:\n  slipway:target: {target}  # where\n"
+        (tmp_path / "stacks" / f"Pulumi.{target}.yaml").write_text(text)
+    path = f"/usr/bin:{choose.DIRECTORY}"
+
+    said, token = told("preview --stack foundation", tmp_path, capsys, path)
+    assert said.startswith(NOTICE)
+    assert "pulumi plugin install resource gcp " in said
+    assert token == choose.PLACEHOLDER_TOKEN
+
+    said, token = told("up --stack organization/slipway/foundation", tmp_path, capsys, path)
+    assert (said[: len(NOTICE)], token) == (NOTICE, "")
+
+    for line in (
+        *("preview --stack local", "preview --stack tpu-vm", "preview --stack other", "preview"),
+        *("destroy --stack foundation", "stack output --stack foundation", "preview --help --stack foundation"),
+    ):
+        assert told(line, tmp_path, capsys, path) == ("", ""), line
+    assert told("preview --stack foundation", tmp_path, capsys, "/usr/bin") == ("", "")
+
+
+def test_official_plugin_takes_the_stand_ins_place(tmp_path: Path) -> None:
+    (tmp_path / choose.EXECUTABLE).touch(mode=0o755)
+    environment = engine.engine_environment({"PATH": str(tmp_path)}, Path("/c"), Path("/e"), None, google=True)
+    assert environment["PATH"] == f"/c/.venv/bin:/e:{tmp_path}"
+
+
+def test_stack_without_googles_resources_gets_no_stand_in() -> None:
+    environment = engine.engine_environment({"PATH": "/usr/bin"}, Path("/c"), Path("/e"), None, google=False)
+    assert environment["PATH"] == "/c/.venv/bin:/e:/usr/bin"
 
 
 # --- locks ---
@@ -154,9 +206,9 @@ def test_passphrase_that_the_user_set_stays() -> None:
 def test_lock_of_a_process_that_has_ended_is_stale() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    lock = engine.parse_lock(LOCK, lock_text(ended.pid))
-    assert engine.find_process(ended.pid) is None
-    assert engine.holder_is_gone(lock, HOST, engine.find_process(ended.pid))
+    lock = engine_locks.parse_lock(LOCK, lock_text(ended.pid))
+    assert engine_locks.find_process(ended.pid) is None
+    assert engine_locks.holder_is_gone(lock, HOST, engine_locks.find_process(ended.pid))
 
 
 def test_lock_of_a_killed_process_that_nobody_has_reaped_is_stale() -> None:
@@ -164,52 +216,52 @@ def test_lock_of_a_killed_process_that_nobody_has_reaped_is_stale() -> None:
     zombie.kill()
     os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)  # ended, and still in the process table
     try:
-        assert engine.find_process(zombie.pid) is None
+        assert engine_locks.find_process(zombie.pid) is None
     finally:
         zombie.communicate()
 
 
 def test_lock_of_a_running_process_is_held() -> None:
-    process = engine.find_process(os.getpid())
+    process = engine_locks.find_process(os.getpid())
     assert process is not None
-    assert not engine.holder_is_gone(engine.parse_lock(LOCK, lock_text(os.getpid())), HOST, process)
+    assert not engine_locks.holder_is_gone(engine_locks.parse_lock(LOCK, lock_text(os.getpid())), HOST, process)
 
 
 def test_lock_whose_pid_now_belongs_to_a_younger_process_is_stale() -> None:
     before = datetime.now(UTC) - timedelta(days=1)
-    lock = engine.parse_lock(LOCK, lock_text(os.getpid(), since=before))
-    younger = engine.Process("bash", (before + timedelta(hours=1)).timestamp())
-    assert engine.holder_is_gone(lock, HOST, younger)
+    lock = engine_locks.parse_lock(LOCK, lock_text(os.getpid(), since=before))
+    younger = engine_locks.Process("bash", (before + timedelta(hours=1)).timestamp())
+    assert engine_locks.holder_is_gone(lock, HOST, younger)
 
 
 def test_a_running_engine_keeps_its_lock_although_the_clock_jumped() -> None:
     before = datetime.now(UTC) - timedelta(days=1)
-    lock = engine.parse_lock(LOCK, lock_text(7, since=before))
-    assert not engine.holder_is_gone(lock, HOST, engine.Process("pulumi", before.timestamp() + 3600))
+    lock = engine_locks.parse_lock(LOCK, lock_text(7, since=before))
+    assert not engine_locks.holder_is_gone(lock, HOST, engine_locks.Process("pulumi", before.timestamp() + 3600))
 
 
 def test_lock_from_another_host_is_held_whatever_runs_here() -> None:
-    assert not engine.holder_is_gone(engine.parse_lock(LOCK, lock_text(1, host="elsewhere")), HOST, None)
+    assert not engine_locks.holder_is_gone(engine_locks.parse_lock(LOCK, lock_text(1, host="elsewhere")), HOST, None)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"pid": 1}', '{"pid": "x", "timestamp": "y"}'])
 def test_unreadable_lock_is_held(text: str) -> None:
-    lock = engine.parse_lock(LOCK, text)
-    assert not engine.holder_is_gone(lock, HOST, None)
-    assert engine.explain(lock).startswith("stack 'v6e-32' has an unreadable lock (/state/")
+    lock = engine_locks.parse_lock(LOCK, text)
+    assert not engine_locks.holder_is_gone(lock, HOST, None)
+    assert engine_locks.explain(lock).startswith("stack 'v6e-32' has an unreadable lock (/state/")
 
 
 def test_lock_as_the_engine_writes_it_is_read() -> None:
     text = '{"pid":17105,"username":"ada","hostname":"vm","timestamp":"2026-11-21T00:54:25.26581068Z"}'
-    lock = engine.parse_lock(LOCK, text)
+    lock = engine_locks.parse_lock(LOCK, text)
     assert (lock.stack, lock.pid, lock.user, lock.host) == ("v6e-32", 17105, "ada", "vm")
     assert lock.since == datetime(2026, 11, 21, 0, 54, 25, 265810, tzinfo=UTC)
 
 
 def test_explanation_says_who_since_when_and_what_to_do() -> None:
     moment = datetime(2026, 11, 21, 0, 54, 25).astimezone()
-    lock = engine.parse_lock(LOCK, lock_text(17, host="vm", since=moment))
-    assert engine.explain(lock) == (
+    lock = engine_locks.parse_lock(LOCK, lock_text(17, host="vm", since=moment))
+    assert engine_locks.explain(lock) == (
         "stack 'v6e-32' is in use by ada@vm (pid 17) since 2026-11-21 00:54:25; wait for it, or if it never ends,"
         " run: .venv/bin/pulumi cancel --stack v6e-32"
     )

@@ -16,9 +16,9 @@ from training.run_spec import (
     RunSpecError,
     default_run_name,
     differences,
-    epochs_needed,
     identity,
     parse,
+    too_few_tokens,
 )
 
 DATA = DataSpec("/data/abc", "abc", 1)
@@ -90,5 +90,9 @@ def test_an_explicit_name_is_kept() -> None:
 
 def test_tokens_and_epochs() -> None:
     assert spec().tokens_per_step == 8 * 256
-    assert epochs_needed(spec(), 400 * 8 * 256) == 1.0
-    assert epochs_needed(spec(steps=600), 400 * 8 * 256) == 1.5
+    assert too_few_tokens(1000, 1000, 1) is None
+    assert too_few_tokens(1500, 1000, 2) is None
+    assert too_few_tokens(2500, 1000, 2) == (
+        "the run needs 2,500 of 1,000 training tokens: 2.50 epochs, and max_epochs is 2; "
+        "raise data_options.max_epochs, lower steps or give more data"
+    )

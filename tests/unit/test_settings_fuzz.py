@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from infra import run_plan
 from infra.paths import STACKS
-from infra.settings import Settings, SettingsError, check
+from infra.settings import SettingsError, check, that_trains
+from infra.targets.local_settings import LocalSettings
 from training.run_spec import parse
 from training.sharding import resolve_mesh
 
@@ -30,7 +31,7 @@ scalars = st.one_of(
 )
 values = st.one_of(scalars, st.lists(scalars, max_size=3), st.dictionaries(st.text(max_size=6), scalars, max_size=2))
 names = st.one_of(
-    st.sampled_from([*BASE, *Settings.model_fields, "stps", "trainin"]),
+    st.sampled_from([*BASE, *LocalSettings.model_fields, "stps", "trainin"]),
     st.text(min_size=1, max_size=10),
 )
 training_names = st.one_of(
@@ -62,7 +63,7 @@ def mutated(draw: st.DrawFn) -> tuple[dict[str, Any], set[str]]:
 def test_mutated_stack_files_are_valid_or_name_the_key(case: tuple[dict[str, Any], set[str]]) -> None:
     stack, touched = case
     try:
-        valid = check("local", stack)
+        valid = that_trains(check("local", stack))
     except SettingsError as error:
         said = str(error)
         assert "\n" not in said

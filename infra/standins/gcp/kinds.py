@@ -88,10 +88,10 @@ _KINDS: dict[str, Kind] = {
     ),
     "gcp:storage/bucketIAMMember:BucketIAMMember": _grant("b/{bucket}"),
     "gcp:serviceaccount/account:Account": Kind(
-        "projects/{project}/serviceAccounts/{accountId}@{project}.iam.gserviceaccount.com",
+        "projects/{project}/serviceAccounts/{accountId}@{mailProject}.iam.gserviceaccount.com",
         outputs={
-            "email": "{accountId}@{project}.iam.gserviceaccount.com",
-            "member": "serviceAccount:{accountId}@{project}.iam.gserviceaccount.com",
+            "email": "{accountId}@{mailProject}.iam.gserviceaccount.com",
+            "member": "serviceAccount:{accountId}@{mailProject}.iam.gserviceaccount.com",
             "name": "{id}",
             "uniqueId": "{number}",
         },
@@ -173,6 +173,8 @@ def made(
         "urnHash": digest[:16],
     }
     words.setdefault("location", words.get("zone") or words.get("region", ""))
+    # a domain-scoped project stands the other way round in an account's address
+    words["mailProject"] = ".".join(reversed(words.get("project", "").split(":")))
     words["id"] = identifier = _fill(kind.id, words)
     filled: dict[str, Any] = {}
     for key, output in resource.outputs.items():

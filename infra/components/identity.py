@@ -1,0 +1,86 @@
+"""As whom hosts act: one service account, and what it may do with which bucket, repository and secret."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+
+from infra.names import Names
+
+# Cloud Storage has no narrower role that writes: objectUser reads, writes and deletes objects, and grants nothing.
+BUCKET_ROLES = {
+    "checkpoints": "roles/storage.objectUser",
+    "data": "roles/storage.objectViewer",
+    "artifacts": "roles/storage.objectViewer",
+}
+
+
+@dataclass(frozen=True)
+class IdentityArgs:
+    names: Names
+
+
+class Identity(pulumi.ComponentResource):
+    """The account alone; Access says what it may do, for the network needs it before there are buckets."""
+
+    def __init__(self, name: str, args: IdentityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("slipway:foundation:Identity", name, None, opts)
+        account = gcp.serviceaccount.Account(
+            "hosts",
+            account_id=args.names.account_id,
+            project=args.names.project,
+            display_name=f"Training hosts in {args.names.region}",
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.email, self.member = account.email, account.member
+        self.register_outputs({"email": self.email})
+
+
+@dataclass(frozen=True)
+class AccessArgs:
+    """Everything that hosts may touch, by what it is."""
+
+    buckets: Mapping[str, gcp.storage.Bucket]
+    repositories: Mapping[str, gcp.artifactregistry.Repository]
+    secrets: Mapping[str, gcp.secretmanager.Secret]
+
+
+class Access(pulumi.ComponentResource):
+    """Grants on single things, never on the project. member: the account as IAM spells it."""
+
+    def __init__(
+        self,
+        name: str,
+        args: AccessArgs,
+        member: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("slipway:foundation:Access", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        for kind, bucket in args.buckets.items():
+            gcp.storage.BucketIAMMember(
+                f"{kind}-for-hosts", bucket=bucket.name, role=BUCKET_ROLES[kind], member=member, opts=child
+            )
+        for kind, repository in args.repositories.items():
+            gcp.artifactregistry.RepositoryIamMember(
+                f"{kind}-for-hosts",
+                project=repository.project,
+                location=repository.location,
+                repository=repository.repository_id,
+                role="roles/artifactregistry.reader",
+                member=member,
+                opts=child,
+            )
+        for kind, secret in args.secrets.items():
+            gcp.secretmanager.SecretIamMember(
+                f"{kind}-for-hosts",
+                project=secret.project,
+                secret_id=secret.secret_id,
+                role="roles/secretmanager.secretAccessor",
+                member=member,
+                opts=child,
+            )
+        self.register_outputs({})

@@ -1,0 +1,126 @@
+"""The text of a new tpu-vm stack file: what a size trains by default, by rule. Pure.
+
+Owns the rule that shipped stacks follow too: the largest model of a short list whose weights and optimizer leave room
+in the slice's HBM. Whether it fits is for a compiler to say; these defaults were not run on real hardware.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from infra import hardware
+from infra.hardware import Accelerator
+from infra.names import PLACEHOLDER_PROJECT
+from infra.settings import SettingsError
+
+# The salt of the empty passphrase, as in every shipped stack: without one, the first command would change the file.
+SALT = "v1:zN36BGtrBVI=:v1:lfYQD51tTypdvAZa:aWaSSGYADAuzF4AGrka6BrAIPGZ+lg=="
+OWNER = "me@example.com"
+
+_BYTES_PER_PARAMETER = 12  # float32 weights, Adam's two moments
+_PRICE_HEADROOM = 1.25  # what max_usd_per_hour leaves for prices that move
+
+
+@dataclass(frozen=True)
+class Model:
+    """`share` is how much of a slice's HBM weights and optimizer may take."""
+
+    name: str
+    parameters: float
+    share: float
+
+
+# Largest first. 0.65 is llama2-7b on v5e-8, which the TPU compiler accepts at one sequence of 2,048 tokens a chip.
+MODELS = (
+    Model("llama2-70b", 70e9, 0.25),
+    Model("llama3.1-8b", 8e9, 0.25),
+    Model("llama2-7b", 7e9, 0.65),
+    Model("qwen3-1.7b", 1.7e9, 0.4),
+    Model("qwen3-0.6b", 0.6e9, 1.0),
+)
+
+
+@dataclass(frozen=True)
+class NewStack:
+    """`tier` as the stack file spells it; zones in the order to try them."""
+
+    accelerator: str
+    zones: tuple[str, ...]
+    slices: int = 1
+    tier: str = "on-demand"
+    variant: str = ""
+    project: str = PLACEHOLDER_PROJECT
+    owner: str = OWNER
+
+    @property
+    def name(self) -> str:
+        variant = self.variant or ("" if self.tier == "on-demand" else self.tier)
+        size = self.accelerator if self.slices == 1 else f"{self.accelerator}x{self.slices}"
+        return f"{size}.{variant}" if variant else size
+
+
+def text(stack: NewStack) -> str:
+    """The file. Raises SettingsError for an accelerator that there is not."""
+    try:
+        row = hardware.find(stack.accelerator)
+    except hardware.UnknownAcceleratorError as error:
+        raise SettingsError(str(error)) from None
+    size = f"{_count(row.hosts, 'host')} x {row.chips_per_host} chips"
+    entries: list[tuple[str, object, str]] = [
+        ("target", "tpu-vm", ""),
+        (
+            "project",
+            stack.project,
+            "yours" + ("; this one only previews" if stack.project == PLACEHOLDER_PROJECT else ""),
+        ),
+        ("owner", stack.owner, "labels what is billed"),
+        ("accelerator", stack.accelerator, size + (" a slice" if stack.slices > 1 else "")),
+    ]
+    if stack.slices > 1:
+        entries.append(("slices", stack.slices, f"{row.chips * stack.slices:,} chips"))
+    entries.append(("zones", f"[{', '.join(stack.zones)}]", ""))
+    if stack.tier != "on-demand":
+        entries.append(("tier", stack.tier, ""))
+    if limit := _limit(row, stack):
+        entries.append(("max_usd_per_hour", limit, ""))
+    entries += [("steps", 1000, ""), ("data", "synthetic", "")]
+    lines = [_line(f"  slipway:{key}: {value}", note) for key, value, note in entries]
+    mesh = "fsdp over the chips of a slice" + (", data parallel over slices" if stack.slices > 1 else "")
+    model = model_for(row)
+    lines += [
+        "  slipway:training:",
+        _line(f"    model_name: {model.name}", mesh),
+        f"    per_device_batch_size: {1 if _taken(model, row) > 0.1 else 2}",
+        "    max_target_length: 2048",
+    ]
+    return "\n".join((f"encryptionsalt: {SALT}", "config:", *lines)) + "\n"
+
+
+def model_for(row: Accelerator) -> Model:
+    """Slices hold a copy each, so their number does not matter."""
+    return next((model for model in MODELS if _taken(model, row) <= model.share), MODELS[-1])
+
+
+def _taken(model: Model, row: Accelerator) -> float:
+    hbm = (row.hbm_gib or 0) * row.chips * 2**30
+    return model.parameters * _BYTES_PER_PARAMETER / hbm if hbm else math.inf
+
+
+def _limit(row: Accelerator, stack: NewStack) -> int | None:
+    """The list price with some room, in two digits."""
+    price = row.price(stack.zones[0].rpartition("-")[0])
+    usd = price and (price.spot_usd if stack.tier == "spot" else price.on_demand_usd)
+    if not usd or stack.tier not in ("on-demand", "spot"):
+        return None
+    hourly = usd * row.chips * stack.slices * _PRICE_HEADROOM
+    digit = 10 ** max(0, math.floor(math.log10(hourly)) - 1)
+    return math.ceil(hourly / digit) * digit
+
+
+def _line(text: str, note: str) -> str:
+    return f"{text:<37} # {note}" if note else text
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("s" if number != 1 else "")

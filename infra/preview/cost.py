@@ -1,0 +1,133 @@
+"""What a stack costs by the hour and by the run, and the limits that stop it. Pure.
+
+Owns the arithmetic and its words. Refuses to own prices (infra/hardware.yaml, or the stack's own) and to guess one:
+what no source says is None, and stops `up` only where a limit is set. Billing ends when the slices are deleted, not
+when training ends: a run's cost is what it is if `pulumi destroy` follows at once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from infra import durations
+from infra.hardware import Accelerator
+from infra.settings import SettingsError
+from infra.targets.tpu_vm_settings import Tier, TpuVmSettings
+from training.run_spec import RunSpec
+
+# Below this share of the peak a run is slower than expected. Assumed, not measured: no slice was ever used.
+MFU_FLOOR = 0.20
+
+
+@dataclass(frozen=True)
+class Cost:
+    """US dollars; None is unknown. `price_by` and `hours_by` say where the numbers are from, or what would give one."""
+
+    chips: int
+    usd_per_chip_hour: float | None
+    price_by: str
+    hours: float | None
+    hours_by: str
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        return None if self.usd_per_chip_hour is None else self.chips * self.usd_per_chip_hour
+
+    @property
+    def usd_per_run(self) -> float | None:
+        hourly = self.usd_per_hour
+        return None if hourly is None or self.hours is None else hourly * self.hours
+
+
+def of_stack(settings: TpuVmSettings, spec: RunSpec) -> Cost:
+    price, said = _price(settings.row, settings.place, settings.tier)
+    if settings.price_usd_per_chip_hour is not None:
+        price, said = settings.price_usd_per_chip_hour, "price_usd_per_chip_hour of the stack"
+    hours, by = _hours(settings, spec)
+    return Cost(settings.row.chips * settings.slices, price, said, hours, by)
+
+
+def _price(row: Accelerator, region: str, tier: Tier) -> tuple[float | None, str]:
+    unknown = "set price_usd_per_chip_hour"
+    if tier in (Tier.RESERVED, Tier.GUARANTEED):
+        return None, f"no source prices tier {tier}; {unknown}"
+    price = row.price(region)
+    usd = price and (price.spot_usd if tier is Tier.SPOT else price.on_demand_usd)
+    if price is None or usd is None:
+        return None, f"no source prices {tier} {row.family} in {region}; {unknown}"
+    date = price.source.date or (f"read {price.source.read}" if price.source.read else "date unknown")
+    return usd, f"{price.source.title.partition(' catalogs')[0]}, {date}"
+
+
+def _hours(settings: TpuVmSettings, spec: RunSpec) -> tuple[float | None, str]:
+    if settings.max_runtime:
+        return settings.max_runtime / 3600, f"max_runtime {durations.text(settings.max_runtime)}"
+    parameters = active_parameters(str(spec.maxtext.get("model_name", "")))
+    peak = settings.row.peak_bf16_tflops
+    if parameters is None or peak is None:
+        return None, "steps of a model of unknown size; set max_runtime"
+    # 6 FLOPs per parameter and token; attention adds little at these lengths and is left out.
+    seconds = 6 * parameters * spec.tokens_per_step / (settings.row.chips * spec.slices * peak * 1e12 * MFU_FLOOR)
+    return spec.steps * seconds / 3600, f"{spec.steps:,} steps at {MFU_FLOOR:.0%} MFU or better, start-up not counted"
+
+
+def active_parameters(model: str) -> float | None:
+    """Parameters that a token meets, as the model's name says it, or None: `llama2-7b`, `qwen3-235b-a22b`."""
+    active = re.search(r"-a(\d+(?:\.\d+)?)b(?:-|$)", model)
+    dense = re.search(r"-(?:(\d+)x)?(\d+(?:\.\d+)?)(b|t)(?:-|$)", model)
+    if active:
+        return float(active[1]) * 1e9
+    if not dense:
+        return None
+    return int(dense[1] or 1) * float(dense[2]) * {"b": 1e9, "t": 1e12}[dense[3]]
+
+
+def check_limits(settings: TpuVmSettings, cost: Cost, buying: bool) -> tuple[str, ...]:
+    """Raise SettingsError where a limit is passed, or where `buying` cannot tell; else what could not be told."""
+    where = f"stacks/Pulumi.{settings.stack}.yaml"
+    smaller = "a smaller accelerator, fewer slices"
+    if settings.max_chips and cost.chips > settings.max_chips:
+        raise SettingsError(
+            f"{settings.row.name} x {settings.slices} has {cost.chips:,} chips, max_chips is {settings.max_chips:,} in "
+            f"{where}; choose {smaller}, or raise max_chips"
+        )
+    warnings: list[str] = []
+    limits = (
+        ("max_usd_per_hour", settings.max_usd_per_hour, cost.usd_per_hour, "an hour", smaller),
+        ("max_usd_per_run", settings.max_usd_per_run, cost.usd_per_run, "a run", f"fewer steps, {smaller}"),
+    )
+    for key, limit, usd, what, levers in limits:
+        if limit is None:
+            continue
+        if usd is None:
+            why = cost.price_by if cost.usd_per_hour is None else cost.hours_by
+            said = f"{key} is {limit:,.2f} in {where}, but what {what} costs is unknown: {why}"
+            if buying:
+                raise SettingsError(said)
+            warnings.append(f"`up` will refuse: {said}")
+        elif usd > limit:
+            length = f" x {cost.hours:,.1f} hours ({cost.hours_by})" if what == "a run" else ""
+            raise SettingsError(
+                f"{what} costs ${usd:,.2f} = {cost.chips:,} chips x ${cost.usd_per_chip_hour}{length}, {key} is "
+                f"{limit:,.2f} in {where}; choose {levers}{_cheaper(settings)}, or raise {key}"
+            )
+    return tuple(warnings)
+
+
+def _cheaper(settings: TpuVmSettings) -> str:
+    """Levers with their prices, where sources have them."""
+    if settings.price_usd_per_chip_hour is not None:
+        return ""
+    row, found = settings.row, ""
+    here, _ = _price(row, settings.place, settings.tier)
+    spot, _ = _price(row, settings.place, Tier.SPOT)
+    if settings.tier is not Tier.SPOT and spot is not None:
+        found += f", tier spot (${spot} per chip)"
+    elsewhere = {price.region: _price(row, price.region, settings.tier)[0] for price in row.prices}
+    known = {region: usd for region, usd in elsewhere.items() if usd is not None}
+    if known and here is not None:
+        region = min(known, key=lambda name: known[name])
+        if known[region] < here:
+            found += f", region {region} (${known[region]} per chip)"
+    return found

@@ -1,0 +1,109 @@
+"""The block that a preview says of a stack before anything is bought. Pure.
+
+Owns which facts are in it and how they read. Refuses to own the facts (infra/preview/cost.py, quota.py, the hardware
+table): unknown is printed as unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from infra.preview import cost, quota
+from infra.preview.cost import Cost
+from infra.preview.quota import QuotaNeed
+from infra.targets.tpu_vm_settings import TpuVmSettings
+from training.run_spec import RunSpec
+from training.sharding import resolve_mesh
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class StackReport:
+    """Counts over all slices, but `hosts_per_slice` and `chips_per_host`."""
+
+    stack: str
+    accelerator: str
+    topology: str
+    machine: str
+    chips: int
+    hosts: int
+    slices: int
+    hosts_per_slice: int
+    chips_per_host: int
+    mesh: str
+    model: str
+    run: str
+    steps: int
+    tokens_per_step: int
+    zones: tuple[str, ...]
+    tier: str
+    cost: Cost
+    quota: QuotaNeed
+
+    def lines(self) -> tuple[str, ...]:
+        """What a terminal shows, one fact a line."""
+        size = f"{_count(self.slices, 'slice')} x {_count(self.hosts_per_slice, 'host')} x {self.chips_per_host}"
+        return (
+            f"{self.stack}: {self.chips:,} chips = {size} ({self.accelerator}, {self.topology}, {self.machine})",
+            *(f"  {title:<7} {text}" for title, text in self.facts()),
+        )
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        hourly, per_chip = self.cost.usd_per_hour, self.cost.usd_per_chip_hour
+        hour = f"{usd(hourly)} = {self.chips:,} chips x {usd_price(per_chip)} ({self.cost.price_by})"
+        run = f"at most {usd(self.cost.usd_per_run)} = {self.cost.hours or 0:,.1f} hours ({self.cost.hours_by})"
+        return (
+            ("mesh", self.mesh),
+            ("run", f"{self.run}: {self.model}, {self.steps:,} steps of {self.tokens_per_step:,} tokens"),
+            ("zones", ", ".join(self.zones) + (" (tried in this order)" if len(self.zones) > 1 else "")),
+            ("tier", self.tier),
+            ("$/hour", f"{UNKNOWN}: {self.cost.price_by}" if hourly is None else hour),
+            ("$/run", f"{UNKNOWN}: {self._why_unknown()}" if self.cost.usd_per_run is None else run),
+            ("quota", str(self.quota)),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        derived = {"usd_per_hour": self.cost.usd_per_hour, "usd_per_run": self.cost.usd_per_run}
+        return asdict(self) | derived
+
+    def _why_unknown(self) -> str:
+        return self.cost.price_by if self.cost.usd_per_hour is None else self.cost.hours_by
+
+
+def of_stack(settings: TpuVmSettings, spec: RunSpec) -> StackReport:
+    row = settings.row
+    return StackReport(
+        stack=settings.stack,
+        accelerator=row.name,
+        topology=row.topology_text or UNKNOWN,
+        machine=row.machine.name if row.machine else UNKNOWN,
+        chips=row.chips * settings.slices,
+        hosts=spec.hosts,
+        slices=settings.slices,
+        hosts_per_slice=row.hosts,
+        chips_per_host=row.chips_per_host,
+        mesh=str(resolve_mesh(spec.maxtext, row.devices, settings.slices)),
+        model=str(spec.maxtext.get("model_name", "a model of the stack's own")),
+        run=spec.run_name,
+        steps=spec.steps,
+        tokens_per_step=spec.tokens_per_step,
+        zones=settings.zones,
+        tier=str(settings.tier),
+        cost=cost.of_stack(settings, spec),
+        quota=quota.of_stack(settings),
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("s" if number != 1 else "")
+
+
+def usd(amount: float | None) -> str:
+    return UNKNOWN if amount is None else f"${amount:,.2f}"
+
+
+def usd_price(amount: float | None) -> str:
+    """To the cent, or to four digits where cents would hide them."""
+    return usd(amount) if amount is None or round(amount, 2) == amount else f"${amount:.4g}"

@@ -1,0 +1,102 @@
+"""The stack file of target `foundation`: typed, frozen settings of what outlives every training.
+
+Owns: its keys and the rules between them. Refuses to own names (infra/names.py) and anything about a training.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from infra import google_checks, guardrails, names
+from infra.settings import Absent
+
+
+class Egress(StrEnum):
+    """How hosts reach the internet. Google's own services are always reached, privately."""
+
+    NONE = "none"
+    NAT = "nat"
+
+
+class FoundationSettings(BaseModel):
+    """One foundation. Money is in US dollars, `soft_delete_days` is how long a deleted object can be brought back."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stack: str
+    target: Literal["foundation"] = "foundation"
+    project: str
+    region: str
+    prefix: str = "slipway"
+    owner: str = Field(min_length=1)
+    egress: Egress = Egress.NONE
+    subnet_cidr: str = "10.0.0.0/20"
+    secrets: tuple[str, ...] = ("wandb", "huggingface")
+    budget_usd: Absent[Annotated[int, Field(ge=1)]] = None
+    budget_billing_account: Absent[str] = None
+    soft_delete_days: int = Field(7, ge=7, le=90)
+    allow: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> names.Names:
+        return names.of(self.project, self.region, self.prefix)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return names.labels(self.owner, self.stack)
+
+    @field_validator("project", "region", "prefix")
+    @classmethod
+    def _can_be_named(cls, value: str, info: Any) -> str:
+        problems = {"project": names.project_problem, "region": names.region_problem, "prefix": names.prefix_problem}
+        if problem := problems[info.field_name](value):
+            raise ValueError(problem)
+        return value
+
+    @field_validator("owner")
+    @classmethod
+    def _can_be_a_label(cls, value: str) -> str:
+        if not names.label_value(value):
+            raise ValueError("has no letter or digit; give a name or an e-mail address, for it labels what is billed")
+        return value
+
+    @field_validator("secrets")
+    @classmethod
+    def _can_be_secrets(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", name):
+                raise ValueError(f"{name!r} cannot name a secret; give lower-case letters, digits and '-', no value")
+        if len(set(value)) < len(value):
+            raise ValueError("a secret is named twice; name each once")
+        return value
+
+    @field_validator("subnet_cidr")
+    @classmethod
+    def _can_hold_hosts(cls, value: str) -> str:
+        if problem := google_checks.subnet_problem(value):
+            raise ValueError(problem)
+        return value
+
+    @field_validator("budget_billing_account")
+    @classmethod
+    def _can_be_an_account(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[0-9A-F]{6}(-[0-9A-F]{6}){2}", value):
+            raise ValueError("cannot be a billing account; give one as `gcloud billing accounts list` shows it")
+        return value
+
+    @field_validator("allow")
+    @classmethod
+    def _can_be_allowed(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if problem := guardrails.unknown_rules(value):
+            raise ValueError(problem)
+        return value
+
+    @model_validator(mode="after")
+    def _budget_is_whole(self) -> FoundationSettings:
+        if (self.budget_usd is None) != (self.budget_billing_account is None):
+            raise ValueError("budget_usd and budget_billing_account go together; give both, or leave both out")
+        return self

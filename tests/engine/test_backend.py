@@ -1,0 +1,76 @@
+"""`slipway backend init`: what stops it, and that a moved state is the same, once, and acted on nowhere else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra.operate.backend import TARGETS
+from infra.standins.gcp.store import STATE_VARIABLE
+from tests.engine.clone import ROOT, Clone, said
+
+STACK = "foundation.us-central1"
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
+    for variable in ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "cloud"))
+    made = Clone.make(tmp_path / "clone")
+    document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{STACK}.yaml").read_text())
+    document["config"]["slipway:project"] = "real-project"
+    (made.directory / "stacks" / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump(document))
+    return made
+
+
+def test_state_moves_once_and_the_old_one_is_put_aside(clone: Clone, tmp_path: Path) -> None:
+    theirs = tmp_path / "shared"
+    theirs.mkdir()
+    url = f"file://{theirs}"
+    targets = [word for target in TARGETS for word in ("--target", target)]
+    first = clone.pulumi("up", STACK, "--non-interactive", *targets)
+    assert first.returncode == 0, said(first)
+    assert (tmp_path / "cloud/storage/Bucket/slipway-state-us-central1-real-project.json").exists()
+    assert not (tmp_path / "cloud/compute").exists()
+    before = json.loads(clone.run("pulumi", "stack", "export", "--stack", STACK).stdout)["deployment"]["resources"]
+
+    moved = clone.run("slipway", "backend", "init", STACK, "--to", url)
+    assert moved.returncode == 0, said(moved)
+    assert f"{STACK}: {len(before)} resources moved to {url}" in moved.stdout
+    assert f"pulumi login {url}" in moved.stdout
+    there = json.loads((theirs / ".pulumi/stacks/slipway" / f"{STACK}.json").read_text())
+    assert [each["urn"] for each in there["checkpoint"]["latest"]["resources"]] == [each["urn"] for each in before]
+    ours = clone.directory / ".slipway/state/.pulumi/stacks/slipway"
+    assert not (ours / f"{STACK}.json").exists()
+    assert (ours / f"{STACK}.json.moved").exists()
+
+    again = clone.run("slipway", "backend", "init", STACK, "--to", url)
+    assert again.returncode == 0
+    assert "resources moved" not in again.stdout
+
+    aside = ours / f"{STACK}.json.moved"
+    state = json.loads(aside.read_text())
+    state["checkpoint"]["latest"]["resources"].pop()
+    (ours / f"{STACK}.json").write_text(json.dumps(state))
+    refused = clone.run("slipway", "backend", "init", STACK, "--to", url)
+    assert refused.returncode == 2
+    assert f"{url} has another state of stack '{STACK}' already ({len(before)} resources, here {len(before) - 1})" in (
+        refused.stderr
+    )
+    assert (ours / f"{STACK}.json").exists()
+
+
+def test_bucket_is_not_made_without_what_it_takes(clone: Clone) -> None:
+    refused = clone.run("slipway", "backend", "init", STACK)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: Google's provider plugin is not installed; run: pulumi plugin install")
+    elsewhere = clone.run("slipway", "backend", "init", "local")
+    assert "stack 'local' is of target local; name a foundation" in elsewhere.stderr
+    (clone.directory / ".slipway/pulumi-home").mkdir(exist_ok=True)
+    (clone.directory / ".slipway/pulumi-home/credentials.json").write_text('{"current": "gs://theirs"}')
+    assert "the state is no longer in this clone" in clone.run("slipway", "backend", "init", STACK).stderr

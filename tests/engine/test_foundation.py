@@ -1,0 +1,129 @@
+"""A foundation's life through the real commands and the stand-in for Google's provider; what a stack's mistakes say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import names
+from infra.standins.gcp.store import STATE_VARIABLE
+from tests.engine.clone import ROOT, Clone, said
+from tests.golden_files import check_golden
+
+SHIPPED = "foundation.us-central1"
+STACK = "foundation.life"
+NAMES = names.of("real-project", "us-central1", "slipway")
+BUCKETS = {*NAMES.buckets.values(), NAMES.state_bucket}
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    return Clone.make(tmp_path_factory.mktemp("foundation") / "clone")
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the stand-in makes things."""
+    for variable in ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "cloud"))
+    return tmp_path / "cloud"
+
+
+def write(clone: Clone, **settings: Any) -> None:
+    """The shipped stack file, of a project that is not the placeholder."""
+    document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{SHIPPED}.yaml").read_text())
+    values = {"project": "real-project", "budget_usd": 500, "budget_billing_account": "012345-6789AB-CDEF01"} | settings
+    document["config"] |= {f"slipway:{key}": value for key, value in values.items()}
+    (clone.directory / "stacks" / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump(document))
+
+
+def pulumi(clone: Clone, verb: str, *arguments: str, stack: str = STACK) -> CompletedProcess[str]:
+    return clone.pulumi(verb, stack, "--non-interactive", "--color", "never", *arguments)
+
+
+def planned(clone: Clone) -> list[dict[str, Any]]:
+    """What a preview would do, unchanged resources left out."""
+    preview = pulumi(clone, "preview", "--json")
+    assert preview.returncode == 0, said(preview)
+    return [step for step in json.loads(preview.stdout)["steps"] if step["op"] != "same"]
+
+
+def described(steps: list[dict[str, Any]]) -> str:
+    """Steps as text: what is done to which resource, with its inputs."""
+    lines: list[str] = []
+    for step in sorted(steps, key=lambda step: step["urn"]):
+        lines.append(f"{step['op']} {step['newState']['type']} {step['urn'].rpartition('::')[2]}")
+        given = {key: value for key, value in step["newState"]["inputs"].items() if not key.startswith("__")}
+        lines += [f"  {key}: {json.dumps(given[key])}" for key in sorted(given)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def made(cloud: Path, kind: str) -> dict[str, dict[str, Any]]:
+    """What there is of a kind, by its file's name."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(cloud.glob(f"{kind}/*.json"))}
+
+
+def test_life_of_a_foundation(clone: Clone, cloud: Path) -> None:
+    write(clone)
+    assert pulumi(clone, "up").returncode == 0
+    buckets = made(cloud, "storage/Bucket")
+    assert set(buckets) == BUCKETS
+    billed = [*buckets.values(), *made(cloud, "*/Repository").values(), *made(cloud, "*/Secret").values()]
+    labels = {"slipway-owner": "me-example-com", "slipway-stack": "foundation_life"}
+    assert [thing["labels"] for thing in billed] == [labels] * 9
+    assert made(cloud, "projects/IAMMember") == {}
+    assert len(made(cloud, "*/*IAMMember")) + len(made(cloud, "*/*IamMember")) == 9
+    assert pulumi(clone, "preview", "--expect-no-changes").returncode == 0
+
+    write(clone, egress="nat")
+    check_golden("foundation-egress-nat.txt", described(planned(clone)))
+    assert pulumi(clone, "up").returncode == 0
+    assert made(cloud, "compute/RouterNat")
+
+    (firewall,) = cloud.glob("compute/Firewall/*-hosts.json")
+    firewall.write_text(json.dumps(json.loads(firewall.read_text()) | {"disabled": True, "description": "by hand"}))
+    refreshed = pulumi(clone, "refresh", "--yes", "--skip-preview")
+    assert "between-hosts updated" in said(refreshed)
+    assert pulumi(clone, "up").returncode == 0
+    assert "reach each other" in json.loads(firewall.read_text())["description"]
+
+    refused = clone.run("pulumi", "destroy", "--yes", "--stack", STACK, "--color", "never")
+    assert refused.returncode != 0
+    said_of = {
+        bucket for bucket in ("checkpoints", "data", "artifacts", "state") if f"Bucket::{bucket}'" in said(refused)
+    }
+    assert said_of, said(refused)  # the engine stops at the first few
+    assert "cannot be deleted\n    because it is protected" in said(refused)
+    assert made(cloud, "compute/Network")
+    destroyed = pulumi(clone, "destroy", "--exclude-protected")
+    assert "There are still" in said(destroyed)
+    assert set(made(cloud, "storage/Bucket")) == BUCKETS
+    assert len(made(cloud, "kms/CryptoKey")) == 1
+    assert not [
+        *cloud.glob("compute/*/*.json"),
+        *cloud.glob("secretmanager/*/*.json"),
+        *cloud.glob("serviceaccount/*/*"),
+    ]
+
+    assert pulumi(clone, "up").returncode == 0  # and back, on the buckets that stayed
+
+
+def test_shipped_foundation_previews_without_an_account_and_goes_no_further(
+    clone: Clone, cloud: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(STATE_VARIABLE)
+    preview = pulumi(clone, "preview", stack=SHIPPED)
+    assert preview.returncode == 0, said(preview)
+    assert preview.stderr.startswith("note: Google's own argument checks did not run")
+    assert "foundation of my-project in us-central1, as slipway-*; owner me@example.com" in preview.stdout
+    refused = pulumi(clone, "up", stack=SHIPPED)
+    assert refused.returncode != 0
+    assert "project is still 'my-project', which only previews; write your own in stacks/" in said(refused)
+    assert "Traceback" not in said(refused)

@@ -1,0 +1,249 @@
+"""Target tpu-vm through the real engine: previews need no account and no network, and what a change changes is known.
+
+The request's own life is in the tests of the TPU emulator.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import names
+from infra.artifacts.layout import wheelhouse_key
+from infra.artifacts.store import open_store
+from infra.components.tpu_slice import TpuSliceArgs
+from infra.emulators.tpu_api import Cloud, Timings, TpuApi
+from infra.paths import ROOT
+from infra.preview.resources import changes
+from infra.providers.bundle import Bundle
+from infra.providers.queued_resource import QueuedResource
+from infra.providers.resource import OnChange, Resource
+from infra.providers.slice_ready import SliceReady
+from infra.providers.tpu_api import ENDPOINT
+from infra.providers.tpu_stack_guard import TpuStackGuard
+from infra.providers.wheelhouse import Wheelhouse
+from infra.settings import any_from_file, check, stack_names
+from infra.targets.tpu_vm import slice_args
+from infra.targets.tpu_vm_plan import artifacts, plan
+from infra.targets.tpu_vm_settings import TpuVmSettings
+from tests.emulators.object_store import ObjectStore
+from tests.engine.clone import Clone, said
+from tests.golden_files import check_golden
+
+SIZES = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    return Clone.make(tmp_path_factory.mktemp("tpu-vm") / "clone")
+
+
+@pytest.fixture
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No account, and a proxy that answers nobody."""
+    for variable in ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    for variable in ("NO_PROXY", "no_proxy"):  # gRPC reads the second alone, and the program asks its engine by gRPC
+        monkeypatch.setenv(variable, "127.0.0.1,localhost")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("offline")
+@pytest.mark.parametrize("stack", SIZES)
+def test_every_stack_previews_offline_without_an_account(clone: Clone, stack: str) -> None:
+    preview = clone.pulumi("preview", stack, "--json")
+    assert preview.returncode == 0, said(preview)
+    declared = {change.resource: change.action for change in changes(preview.stdout)}
+    assert declared == {
+        f"pulumi:pulumi:Stack slipway-{stack}": "create",
+        f"slipway:tpu:Slice {stack}": "create",
+        "slipway:tpu:StackGuard guard": "create",
+        "slipway:artifacts:Wheelhouse wheelhouse": "create",
+        "slipway:artifacts:Bundle bundle": "create",
+        "slipway:tpu:QueuedResource request": "create",
+        "slipway:tpu:SliceReady ready": "create",
+    }
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_second_preview_plans_the_same(clone: Clone) -> None:
+    first, second = (json.loads(clone.pulumi("preview", "v6e-8x32", "--json").stdout) for _ in range(2))
+    inputs = [{step["urn"]: step["newState"].get("inputs") for step in plan["steps"]} for plan in (first, second)]
+    assert inputs[0] == inputs[1]
+    request = next(value for urn, value in inputs[0].items() if urn.endswith("::request"))
+    assert (request["nodes"], request["zone"], request["fallback_zones"]) == (32, "us-east5-b", ["us-east5-a"])
+
+
+@pytest.mark.usefixtures("offline")
+def test_the_preview_says_size_place_cost_and_quota(clone: Clone) -> None:
+    shown = said(clone.pulumi("preview", "v6e-32", "--color", "never"))
+    for fact in (
+        "v6e-32: 32 chips = 1 slice x 8 hosts x 4 (v6e-32, 4x8, ct6e-standard-4t)",
+        "mesh    fsdp 32 (ICI)",
+        "zones   us-east5-b, us-east5-a (tried in this order)",
+        "$/hour  $86.40 = 32 chips x $2.70",
+        "quota   TPUV6EPerProjectPerZoneForTPUAPI: 32 chips in us-east5-b or us-east5-a",
+    ):
+        assert fact in shown
+    write(clone, "v6e-32.limit", max_usd_per_hour=80)
+    stopped = clone.pulumi("preview", "v6e-32.limit")
+    assert stopped.returncode != 0
+    assert "an hour costs $86.40 = 32 chips x $2.7, max_usd_per_hour is 80.00" in said(stopped)
+    assert "Traceback" not in said(stopped)
+
+
+def write(clone: Clone, stack: str, **settings: Any) -> None:
+    """A stack file like v6e-32's."""
+    document = yaml.safe_load((ROOT / "stacks" / "Pulumi.v6e-32.yaml").read_text())
+    document["config"] |= {f"slipway:{key}": value for key, value in settings.items()}
+    (clone.directory / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(document))
+
+
+# --- what a change changes ---
+
+RESOURCES: dict[str, Resource[Any]] = {
+    "guard": TpuStackGuard(),
+    "wheelhouse": Wheelhouse(),
+    "bundle": Bundle(),
+    "request": QueuedResource(),
+    "ready": SliceReady(),
+}
+# One other value for each key of a stack.
+OTHER: dict[str, Any] = {
+    "accelerator": "v6e-64",
+    "slices": 2,
+    "steps": 2000,
+    "run_name": "another",
+    "training": {"model_name": "llama2-7b"},
+    "data_options": {"vocab_size": 8192},
+    "python_archive": "fetch",
+    "project": "another-project",
+    "owner": "you@example.com",
+    "prefix": "other",
+    "zones": ["us-east5-a"],
+    "tier": "spot",
+    "reservation": "mine",
+    "min_duration": "12h",
+    "valid_until": "6h",
+    "valid_after": "2026-12-01T00:00:00Z",
+    "runtime_version": "v2-another",
+    "network": "projects/p/global/networks/n",
+    "subnet": "projects/p/regions/us-east5/subnetworks/s",
+    "service_account": "sa@p.iam.gserviceaccount.com",
+    "labels": {"team": "a"},
+    "tags": ["tpu"],
+    "data_disks": [{"source_disk": "d", "mode": "read-only"}],
+    "host_secrets": ["wandb"],
+    "max_chips": 64,
+    "max_usd_per_hour": 500,
+    "max_usd_per_run": 500,
+    "max_runtime": "1h",
+    "price_usd_per_chip_hour": 1,
+    "wait": False,
+    "wait_deadline": "2h",
+    "allow": ["owner-labels"],
+}
+# What must be so before, where a key goes with others.
+BEFORE: dict[str, dict[str, Any]] = {
+    "reservation": {"tier": "reserved", "zones": ["us-east5-b"], "reservation": "theirs"},
+    "min_duration": {"tier": "guaranteed"},
+    "network": {"network": "n", "subnet": "s"},
+    "subnet": {"network": "n", "subnet": "s"},
+}
+FIXED = {"stack", "target", "data", "region", "model_file", "channel", "overlay"}  # other stacks, or files of one's own
+
+
+def settings_of(stack: str, **changed: Any) -> TpuVmSettings:
+    config: dict[str, Any] = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"]
+    base = {key.removeprefix("slipway:"): value for key, value in config.items()} | {"max_usd_per_hour": 1e6}
+    settings = check(stack, base | changed)
+    assert isinstance(settings, TpuVmSettings)
+    return settings
+
+
+def declared(**changed: Any) -> TpuSliceArgs:
+    settings = settings_of("v6e-32", **changed)
+    return slice_args(settings, plan(settings))
+
+
+def test_a_change_of_one_field_changes_what_the_golden_file_names() -> None:
+    """Of every key: which resources, in place or anew, because of which inputs."""
+    allowed = set(OTHER) | FIXED
+    assert set(TpuVmSettings.model_fields) == allowed, "a new key: give it another value here"
+    lines: list[str] = []
+    for key, value in OTHER.items():
+        if key == "allow":
+            continue  # a rule's name: guardrails only
+        before = BEFORE.get(key, {})
+        before, after = declared(**before), declared(**before | {key: value})
+        lines.append(f"{key}:")
+        for field, resource in RESOURCES.items():
+            old, new = (dataclasses.asdict(getattr(args, field)) for args in (before, after))
+            found = resource.changes(old, new)
+            if found:
+                action = "replace" if OnChange.REPLACE in found.values() else "update"
+                lines.append(f"  {action} {field} ({', '.join(sorted(found))})")
+        if lines[-1] == f"{key}:":
+            lines[-1] = f"{key}: nothing"
+    check_golden("changes/v6e-32.txt", "\n".join(lines) + "\n")
+
+
+# --- with a cloud ---
+
+BUCKET = names.of("real-project", "us-east5", "slipway").artifacts_bucket
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TpuApi]:
+    """Emulated TPU API and bucket; the wheelhouse is in the bucket, so nothing is built."""
+    with TpuApi(Cloud(timings=Timings.instant())) as api, ObjectStore(tmp_path / "buckets", (BUCKET,)) as store:
+        monkeypatch.setenv(ENDPOINT, api.url)
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
+        settings = settings_of("v6e-32", project="real-project")
+        listed = tmp_path / "listed"
+        listed.write_text("")
+        open_store(artifacts(settings)).put(wheelhouse_key(plan(settings).software.wheelhouse.id), listed)
+        yield api
+
+
+def test_up_then_nothing_to_do_then_a_change_then_nothing_left(clone: Clone, cloud: TpuApi) -> None:
+    write(clone, "v6e-32.life", project="real-project")
+    up = clone.pulumi("up", "v6e-32.life")
+    assert up.returncode == 0, said(up)
+    (request,) = cloud.cloud.requests
+    assert request.endswith("/locations/us-east5-b/queuedResources/slipway-v6e-32--life")
+
+    again = clone.pulumi("preview", "v6e-32.life", "--expect-no-changes")
+    assert again.returncode == 0, said(again)
+
+    write(clone, "v6e-32.life", project="real-project", labels={"team": "a"})
+    labelled = clone.pulumi("preview", "v6e-32.life", "--json")
+    assert [(one.action, one.resource, one.because) for one in changes(labelled.stdout)] == [
+        ("update", "slipway:tpu:QueuedResource request", ("labels",)),
+    ]
+    write(clone, "v6e-32.life", project="real-project", tier="spot")
+    spot = clone.pulumi("preview", "v6e-32.life", "--color", "never")
+    assert "tier replaces: the queue serves a request on the terms it was made with" in said(spot)
+    replaced = clone.pulumi("up", "v6e-32.life")
+    assert replaced.returncode == 0, said(replaced)
+    assert list(cloud.cloud.requests) == [request], "the old one is gone before the new one is asked for"
+
+    destroyed = clone.pulumi("destroy", "v6e-32.life")
+    assert destroyed.returncode == 0, said(destroyed)
+    assert (cloud.cloud.requests, cloud.cloud.nodes) == ({}, {})
+
+
+def test_up_refuses_the_placeholder_project(clone: Clone, cloud: TpuApi) -> None:
+    write(clone, "v6e-32.nobodys")
+    refused = clone.pulumi("up", "v6e-32.nobodys")
+    assert refused.returncode != 0
+    assert "'my-project', the placeholder of shipped stacks; write yours as `slipway:project:`" in said(refused)
+    assert cloud.calls == []

@@ -1,0 +1,137 @@
+"""Cost, quota and limits of a stack, as figures and as sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from infra import hardware
+from infra.hardware import Api
+from infra.preview import cost, quota, report
+from infra.preview.cost import MFU_FLOOR, active_parameters, check_limits
+from infra.settings import SettingsError, check
+from infra.targets.tpu_vm_plan import plan, run_spec
+from infra.targets.tpu_vm_settings import TpuVmSettings
+from tests.unit.test_tpu_vm_settings import values
+
+
+def made(**changes: Any) -> TpuVmSettings:
+    settings = check("v6e-32", values(max_usd_per_hour=None) | changes)
+    assert isinstance(settings, TpuVmSettings)
+    return settings
+
+
+def cost_of(settings: TpuVmSettings) -> cost.Cost:
+    return cost.of_stack(settings, run_spec(settings))
+
+
+def test_hours_and_dollars_of_a_tier() -> None:
+    row = hardware.find("v6e-32")
+    price = row.price("us-east5")
+    assert price and price.on_demand_usd and price.spot_usd
+    assert cost_of(made()).usd_per_hour == pytest.approx(row.chips * price.on_demand_usd)
+    assert cost_of(made(tier="spot")).usd_per_hour == pytest.approx(row.chips * price.spot_usd)
+    assert cost_of(made(price_usd_per_chip_hour=1.5)).usd_per_hour == 48
+    eight = cost_of(made(accelerator="v6e-8", slices=4))
+    assert (eight.chips, eight.usd_per_hour) == (32, pytest.approx(row.chips * price.on_demand_usd))
+
+
+def test_a_run_costs_its_max_runtime_or_what_its_steps_take() -> None:
+    timed = cost_of(made(max_runtime="10h"))
+    assert (timed.hours, timed.hours_by) == (10, "max_runtime 10h")
+    assert timed.usd_per_run == pytest.approx(864)
+    settings = made()
+    spec, stepped = run_spec(settings), cost_of(settings)
+    flops = 6 * 8e9 * spec.tokens_per_step * spec.steps
+    assert stepped.hours == pytest.approx(flops / (32 * 918e12 * MFU_FLOOR) / 3600)
+    own = cost_of(made(training={"base_emb_dim": 128}))
+    assert own.usd_per_run is None
+    assert "unknown: steps of a model of unknown size; set max_runtime" in "\n".join(
+        _block(training={"base_emb_dim": 8})
+    )
+
+
+def _block(**changes: Any) -> tuple[str, ...]:
+    settings = made(**changes)
+    return report.of_stack(settings, run_spec(settings)).lines()
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        ("llama2-7b", 7e9),
+        ("llama3.1-405b", 405e9),
+        ("qwen3-0.6b", 0.6e9),
+        ("mixtral-8x7b", 56e9),  # all experts: more than a token meets
+        ("qwen3-235b-a22b", 22e9),
+        ("kimi-k2-1t", 1e12),
+        ("qwen3-1.7b-base", 1.7e9),
+        ("default", None),
+        ("", None),
+        ("envy-test", None),
+    ],
+)
+def test_parameters_by_name(model: str, parameters: float | None) -> None:
+    assert active_parameters(model) == parameters
+
+
+@pytest.mark.parametrize("tier", ["reserved", "guaranteed"])
+def test_what_no_source_prices_is_unknown_and_never_zero(tier: str) -> None:
+    given = {"tier": tier, "zones": ["us-east5-b"]} | ({"reservation": "r"} if tier == "reserved" else {})
+    settings = made(**given)
+    found = cost_of(settings)
+    assert (found.usd_per_hour, found.usd_per_run) == (None, None)
+    text = "\n".join(report.of_stack(settings, run_spec(settings)).lines())
+    assert f"$/hour  unknown: no source prices tier {tier}; set price_usd_per_chip_hour" in text
+    assert "quota   unknown: 32 chips in us-east5-b" in text
+
+
+def test_quota_of_a_tier() -> None:
+    row = hardware.find("v6e-32")
+    stated = row.quota(Api.QUEUED_RESOURCE)
+    assert stated
+    assert quota.of_stack(made()).name == stated.on_demand
+    assert quota.of_stack(made(tier="spot")).name == stated.spot
+    assert quota.of_stack(made(accelerator="v6e-8", slices=16)).amount == 128
+    v5p = made(accelerator="v5p-128", zones=["us-east5-a"])
+    assert str(quota.of_stack(v5p)).endswith(": 128 cores in us-east5-a"), "64 chips are 128 cores"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_chips": 16}, "v6e-32 x 1 has 32 chips, max_chips is 16 in stacks/Pulumi.v6e-32.yaml; choose a smaller"),
+        ({"max_usd_per_hour": 80}, "an hour costs $86.40 = 32 chips x $2.7, max_usd_per_hour is 80.00"),
+        ({"max_usd_per_hour": 80}, "tier spot ($1.2758 per chip), or raise max_usd_per_hour"),
+        ({"max_usd_per_hour": 40, "tier": "spot"}, "region asia-southeast1 ($0.2673 per chip)"),
+        ({"max_usd_per_run": 20}, "at 20% MFU or better, start-up not counted), max_usd_per_run is 20"),
+        ({"max_usd_per_run": 20}, "choose fewer steps, a smaller accelerator, fewer slices"),
+        ({"max_usd_per_hour": 9, "price_usd_per_chip_hour": 1}, "32 chips x $1.0, max_usd_per_hour is 9.00"),
+    ],
+)  # fmt: skip
+def test_a_limit_stops_preview_and_up_with_numbers_and_levers(changes: dict[str, Any], message: str) -> None:
+    settings = made(**changes)
+    for buying in (False, True):
+        with pytest.raises(SettingsError) as caught:
+            check_limits(settings, cost_of(settings), buying)
+        assert message in str(caught.value)
+
+
+def test_an_unknown_price_stops_only_up_and_only_where_there_is_a_limit() -> None:
+    settings = made(tier="guaranteed", max_usd_per_hour=100)
+    (warning,) = check_limits(settings, cost_of(settings), buying=False)
+    assert warning.startswith("`up` will refuse: max_usd_per_hour is 100.00")
+    with pytest.raises(SettingsError, match="what an hour costs is unknown: no source prices tier guaranteed; set pr"):
+        check_limits(settings, cost_of(settings), buying=True)
+    free = made(tier="guaranteed")
+    assert check_limits(free, cost_of(free), buying=True) == ()
+    priced = made(tier="guaranteed", max_usd_per_hour=100, price_usd_per_chip_hour=2)
+    assert check_limits(priced, cost_of(priced), buying=True) == ()
+
+
+def test_the_placeholder_project_previews_and_buys_nothing() -> None:
+    assert any("'my-project', the placeholder" in notice for notice in plan(made()).notices)
+    with pytest.raises(SettingsError, match=r"write yours as `slipway:project:` in stacks/Pulumi.v6e-32.yaml"):
+        plan(made(), buying=True)
+    plan(made(project="real-project"), buying=True)

@@ -1,0 +1,275 @@
+"""Every shipped stack plans, is named after its content, and is what `slipway stack new` would write."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from infra import hardware, paths, run_plan
+from infra import settings as stack_settings
+from infra.hardware import Api
+from infra.operate import preview_cli, stack_cli
+from infra.operate.cli import app
+from infra.operate.new_stack import MODELS, SALT, NewStack, model_for, text
+from infra.paths import STACKS
+from infra.preview import compare, report, resources
+from infra.providers.queued_resource import body, problems
+from infra.settings import SettingsError, any_from_file, check, from_text, stack_names
+from infra.startup_script import HEADER, startup_script
+from infra.targets.registry import Target
+from infra.targets.tpu_vm_plan import host_script, plan, request_inputs, run_spec
+from infra.targets.tpu_vm_settings import Tier, TpuVmSettings
+from training.run_spec import parse
+from training.sharding import resolve_mesh
+
+ISSUED = (
+    *("v5e-8", "v5e-16", "v5e-64", "v5e-128", "v5e-256", "v5e-256.spot", "v5p-128"),
+    *("v6e-8", "v6e-32", "v6e-256", "v6e-8x16", "v6e-8x32", "v6e-32.spot"),
+)
+CASES = 10_000
+
+
+def tpu_settings(stack: str) -> TpuVmSettings:
+    found = any_from_file(stack)
+    assert isinstance(found, TpuVmSettings)
+    return found
+
+
+@pytest.mark.parametrize("stack", stack_names())
+def test_a_stack_is_named_after_its_content(stack: str) -> None:
+    """`[<target>-]<accelerator>[x<slices>][.<variant>]`; local and foundation are named alone."""
+    found = any_from_file(stack)
+    name, _, variant = stack.partition(".")
+    lines = (STACKS / f"Pulumi.{stack}.yaml").read_text().splitlines()
+    assert len(lines) <= 20, "a stack file is 10-20 lines"
+    assert lines[0] == f"encryptionsalt: {SALT}"
+    if found.target in (Target.LOCAL, Target.FOUNDATION):
+        assert name == found.target
+        return
+    assert isinstance(found, TpuVmSettings)
+    assert name == found.accelerator + (f"x{found.slices}" if found.slices > 1 else "")
+    assert variant == ("" if found.tier is Tier.ON_DEMAND else found.tier)
+
+
+def test_the_stacks_of_issue_5_are_shipped() -> None:
+    assert set(ISSUED) <= set(stack_names())
+
+
+@pytest.mark.parametrize("stack", ISSUED)
+def test_shipped_stacks_plan_and_agree_with_themselves(stack: str) -> None:
+    made = plan(found := tpu_settings(stack))
+    agree(found)
+    assert problems(made.request) == []
+    assert parse(made.spec.to_yaml()) == made.spec
+    assert made.spec.output_directory.startswith(f"gs://{found.names.checkpoints_bucket}/")
+    assert made.report.cost.usd_per_hour and made.report.cost.usd_per_run, "no shipped stack is without a price"
+    assert made.report.quota.name
+    assert "vocab_size" not in made.spec.maxtext, "a model by name has its own"
+
+
+def agree(found: TpuVmSettings) -> None:
+    """Chips, hosts and slices are the same in report, run spec, request, startup script and mesh."""
+    row, spec = found.row, run_spec(found)
+    script = startup_script(host_script(found, "0" * 16), "true")
+    request = request_inputs(found, script)
+    made = report.of_stack(found, spec)
+    assert (made.slices, made.hosts, made.chips) == (spec.slices, spec.hosts, row.chips * found.slices)
+    assert spec.devices == row.devices * found.slices
+    assert request.nodes == len(found.nodes) == spec.slices
+    assert [name.rpartition("/")[2] for name in request.node_names] == list(found.nodes)
+    size = HEADER.format(stack=found.stack, slices=spec.slices, hosts=spec.hosts_per_slice, chips=row.chips_per_host)
+    assert f"\n{size}\n" in script
+    assert made.chips == spec.slices * spec.hosts_per_slice * row.chips_per_host
+    mesh = resolve_mesh(spec.maxtext, row.devices, spec.slices)
+    assert str(mesh) == made.mesh
+    node_spec: dict[str, Any] = body(request)["tpu"]["node_spec"][0]
+    assert ("multislice_params" in node_spec) == (found.slices > 1) != ("node_id" in node_spec)
+
+
+# --- random stacks ---
+
+TPUS = [row.name for row in hardware.rows("queued_resource")]
+ZONES = sorted({zone for name in TPUS for zone in hardware.find(name).zones})
+WORDS = st.one_of(
+    st.text(max_size=8), st.sampled_from(["", "6h", "spot", "v6e-8", "us-east5-b", "2026-12-01T00:00:00Z"])
+)
+JUNK = st.one_of(st.none(), st.booleans(), st.integers(-3, 10**6), st.floats(), WORDS, st.lists(WORDS, max_size=2))
+
+
+@st.composite
+def stacks(draw: st.DrawFn) -> tuple[dict[str, Any], set[str]]:
+    """A stack's values, mostly sensible, and the keys that were made up at random."""
+    row = hardware.find(draw(st.sampled_from(TPUS)))
+    region = draw(st.sampled_from(sorted({zone.rpartition("-")[0] for zone in row.zones})))
+    zones = [zone for zone in row.zones if zone.startswith(f"{region}-")]
+    price = row.price(region)
+    has_spot = price is None or price.spot_usd is not None
+    values: dict[str, Any] = {
+        "target": "tpu-vm",
+        "project": draw(st.sampled_from(["my-project", "example.com:x", "a-project-of-thirty-characters"])),
+        "owner": "me@example.com",
+        "accelerator": row.name,
+        "slices": draw(st.sampled_from([1, 1, 1, 2, 16, 512])),
+        "zones": draw(st.lists(st.sampled_from(zones), min_size=1, max_size=3, unique=True)),
+        "tier": draw(st.sampled_from(["on-demand", "guaranteed", *(["spot", "best-effort"] if has_spot else [])])),
+        "steps": draw(st.integers(1, 10**6)),
+        "data": "synthetic",
+        "training": {"model_name": draw(st.sampled_from(["llama2-7b", "default"])), "per_device_batch_size": 1},
+    }
+    touched = set[str]()
+    for _ in range(draw(st.integers(0, 2))):
+        key = draw(st.sampled_from([*TpuVmSettings.model_fields, "zonse"]))
+        if key in ("stack", "model_file"):
+            continue
+        touched.add(key)
+        values[key] = draw(st.one_of(JUNK, st.sampled_from(ZONES), st.lists(st.sampled_from(ZONES), max_size=3)))
+    return values, touched
+
+
+@settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(stacks())
+def test_random_stacks_plan_or_name_the_key(case: tuple[dict[str, Any], set[str]]) -> None:
+    values, touched = case
+    try:
+        found = check("some-stack", values)
+    except SettingsError as error:
+        said = str(error)
+        assert "\n" not in said
+        assert "fault in" not in said
+        keys = set(touched)
+        if keys & {"zones", "region", "accelerator"}:  # where it is decides about tier, reservation, subnet and disks
+            keys |= {"tier", "accelerator", "zones", "region", "v5", "v6e", "tpu7x", "parallelism"}
+        if "slices" in keys:
+            keys |= {"parallelism", "node"}
+        if keys & {"network", "subnet"}:
+            keys |= {"network", "subnet"}
+        if "prefix" in keys:
+            keys |= {"node"}
+        if "stack" in keys or "training" in keys:
+            keys |= {"training", "parallelism", "model"}
+        assert any(key in said for key in keys), (said, touched)
+        return
+    if isinstance(found, TpuVmSettings):
+        agree(found)
+        assert problems(request_inputs(found, "script")) == []
+        spec = run_spec(found)
+        assert parse(spec.to_yaml()) == spec
+
+
+# --- slipway stack new, slipway preview ---
+
+
+@pytest.mark.parametrize("stack", ISSUED)
+def test_shipped_stacks_are_what_stack_new_writes(stack: str) -> None:
+    found = tpu_settings(stack)
+    new = NewStack(found.accelerator, found.zones, found.slices, str(found.tier))
+    assert new.name == stack
+    assert text(new) == (STACKS / f"Pulumi.{stack}.yaml").read_text()
+
+
+@pytest.mark.parametrize("name", TPUS)
+def test_every_size_has_a_default_model(name: str) -> None:
+    row = hardware.find(name)
+    model = model_for(row)
+    assert model in MODELS
+    if row.chips >= 8:
+        assert model.parameters >= 7e9
+    zone = (row.zones_documented or row.zones)[0]
+    assert isinstance(from_text(name, text(NewStack(name, (zone,)))), TpuVmSettings)
+
+
+def test_stack_new_writes_one_that_previews_and_never_overwrites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_cli, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")  # pyright: ignore
+    command = ["stack", "new", "v5p-512", "--zone", "us-east5-a", "--slices", "2", "--tier", "spot"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "stacks/Pulumi.v5p-512x2.spot.yaml is written; see what it would cost: slipway preview" in done.output
+    found = from_text("v5p-512x2.spot", (tmp_path / "Pulumi.v5p-512x2.spot.yaml").read_text())
+    assert isinstance(found, TpuVmSettings) and (found.slices, found.tier) == (2, Tier.SPOT)
+    again = CliRunner().invoke(app, command)
+    assert again.exit_code == 2
+    assert "is there already; remove it, or give another --variant" in again.output
+    for wrong, message in (
+        (["v5p-512", "--zone", "us-west4-a"], "zones has 'us-west4-a'"),
+        (["v4-8", "--zone", "us-central2-b"], "is TPU v4, which is not supported"),
+    ):
+        refused = CliRunner().invoke(app, ["stack", "new", *wrong])
+        assert refused.exit_code == 2
+        assert message in refused.output
+
+
+def test_the_table_of_all_stacks() -> None:
+    shown = CliRunner().invoke(app, ["preview", "--all", "--json"])
+    assert shown.exit_code == 0, shown.output
+    rows = {row["stack"]: row for row in json.loads(shown.output)}
+    assert set(rows) == set(stack_names())
+    assert (rows["v5e-256"]["chips"], rows["v6e-8x32"]["slices"]) == ("256", "32")
+    assert not any("error" in row["target"] for row in rows.values())
+    table = CliRunner().invoke(app, ["preview", "--all"]).output.splitlines()
+    assert re.match(r"stack +target +chips", table[0])
+    assert not any("…" in line for line in table), "a cut figure is worse than none"
+    assert CliRunner().invoke(app, ["preview"]).exit_code == 2
+
+
+def test_a_stack_that_cannot_be_read_is_a_row_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "Pulumi.v6e-32.yaml").write_text("config: {slipway:target: moon}")
+    monkeypatch.setattr(stack_settings, "STACKS", tmp_path)
+    monkeypatch.setattr(paths, "STACKS", tmp_path)
+    shown = CliRunner().invoke(app, ["preview", "--all"])
+    assert "error: target is 'moon' in stacks/Pulumi.v6e-32.yaml" in shown.output
+
+
+PLAN = {
+    "steps": [
+        {"op": "same", "urn": "urn:pulumi:s::slipway::pulumi:pulumi:Stack::slipway-s"},
+        {"op": "replace", "urn": "urn:pulumi:s::slipway::slipway:tpu:Slice$slipway:tpu:QueuedResource::request",
+         "detailedDiff": {"tier": {"kind": "update-replace"}}},
+        {"op": "create-replacement", "urn": "urn:pulumi:s::slipway::slipway:tpu:QueuedResource::request"},
+        {"op": "update", "urn": "urn:pulumi:s::slipway::slipway:artifacts:Bundle::bundle",
+         "detailedDiff": {"bundle": {}}},
+    ]
+}  # fmt: skip
+
+
+def test_a_comparison_with_a_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = tpu_settings("v6e-32")
+    then = check("v6e-32", now.model_dump(mode="json", exclude={"stack"}, exclude_none=True) | {"tier": "spot"})
+    monkeypatch.setattr(compare, "at", lambda revision, stack: then)  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(resources, "run", lambda stack: resources.changes(json.dumps(PLAN)))  # pyright: ignore
+    made = preview_cli.of_stack("v6e-32", "main")
+    assert made.settings == ("tier: spot -> on-demand",)
+    assert [(one.action, one.resource, one.because) for one in made.changes] == [
+        ("replace", "slipway:tpu:QueuedResource request", ("tier",)),
+        ("update", "slipway:artifacts:Bundle bundle", ("bundle",)),
+    ]
+    shown = preview_cli.as_text(made)
+    assert "  tier: spot -> on-demand" in shown
+    assert "  $ per hour: $40.83 -> $86.40" in shown
+    pull_request = preview_cli.as_markdown(made)
+    assert "| $ per hour | **$86.40** | $40.83 |" in pull_request
+    assert "| replace | `slipway:tpu:QueuedResource request` | tier |" in pull_request
+    document = json.loads(preview_cli.as_json_text(made))
+    assert document["stack_report"]["usd_per_hour"] == 86.4
+    assert document["settings"] == ["tier: spot -> on-demand"]
+
+
+def test_a_revision_that_is_not_there() -> None:
+    with pytest.raises(SettingsError, match="'no-such-branch' is no revision of this clone"):
+        compare.at("no-such-branch", "v6e-32")
+    assert compare.at("HEAD", "v5p-99999.never") is None
+
+
+def test_run_plan_keeps_the_vocabulary_of_prepared_text() -> None:
+    found = any_from_file("local")
+    assert isinstance(found, stack_settings.Settings)
+    assert run_plan.run_spec(found, "/runs", None).maxtext["vocab_size"] == found.data_options.vocab_size
+    assert Api.QUEUED_RESOURCE in hardware.find("v6e-32").apis

@@ -1,0 +1,212 @@
+"""The startup script: golden per stack, clean, small, without secrets; and run as a process on a made-up host."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import ClassVar
+
+import pytest
+
+from infra.paths import TRAINING
+from infra.settings import any_from_file, stack_names
+from infra.startup_script import METADATA_LIMIT, HostScript, StartupScriptError, secret_variable, startup_script
+from infra.targets.tpu_vm_plan import host_script
+from infra.targets.tpu_vm_settings import TpuVmSettings
+from tests.engine.project import until
+from tests.golden_files import GOLDEN, check_golden
+
+BOOTSTRAP = (TRAINING / "bootstrap.sh").read_text()
+SHELLCHECK = Path(sys.executable).with_name("shellcheck")
+BUNDLE = "0123456789abcdef"
+HOST = HostScript("demo", 2, 3, 4, "gs://artifacts", BUNDLE, (("wandb", "projects/p/secrets/s/versions/latest"),))
+
+TPU_STACKS = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
+
+
+def settings_of(stack: str) -> TpuVmSettings:
+    settings = any_from_file(stack)
+    assert isinstance(settings, TpuVmSettings)
+    return settings
+
+
+@pytest.mark.parametrize("stack", TPU_STACKS)
+def test_golden(stack: str) -> None:
+    """bootstrap.sh stands for itself: its text would be in every golden, and the next test says it is in the script."""
+    made = startup_script(host_script(settings_of(stack), BUNDLE), "# training/bootstrap.sh")
+    check_golden(f"startup/{stack}.sh", made)
+
+
+def test_it_holds_bootstrap_as_it_is_and_fits() -> None:
+    made = startup_script(HOST, BOOTSTRAP)
+    assert f"\n{BOOTSTRAP}SLIPWAY_BOOTSTRAP\n" in made
+    assert len(made.encode()) < METADATA_LIMIT / 4
+    with pytest.raises(StartupScriptError, match=r"metadata takes 262,144; shorten training/bootstrap.sh"):
+        startup_script(HOST, "#" * METADATA_LIMIT)
+    with pytest.raises(StartupScriptError, match="has a line that ends its copy"):
+        startup_script(HOST, "echo\nSLIPWAY_BOOTSTRAP\necho")
+
+
+def test_secrets_are_there_by_name_only() -> None:
+    secrets = (("wandb", "projects/p/secrets/w/versions/latest"), ("my-key", "projects/p/secrets/k/versions/latest"))
+    made = startup_script(dataclasses.replace(HOST, secrets=secrets), BOOTSTRAP)
+    assert "WANDB_API_KEY projects/p/secrets/w/versions/latest\nMY_KEY projects/p/secrets/k/versions/latest\n" in made
+    assert secret_variable("huggingface") == "HF_TOKEN"
+
+
+def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
+    made = startup_script(HOST, BOOTSTRAP)
+    scripts = {"startup.sh": made}
+    for name, mark in (("run.sh", "SLIPWAY_RUN"), ("report.sh", "SLIPWAY_REPORT")):
+        scripts[name] = made.split(f"<<'{mark}'\n")[1].split(f"\n{mark}\n")[0] + "\n"
+    for name, text in scripts.items():
+        (tmp_path / name).write_text(text)
+    done = subprocess.run([SHELLCHECK, *scripts], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+# --- as a process ---
+
+
+class Metadata(BaseHTTPRequestHandler):
+    """Token, secret and guest attributes, as a host sees them."""
+
+    said: ClassVar[list[dict[str, object]]] = []
+
+    def do_GET(self) -> None:
+        if self.path.endswith("/service-accounts/default/token"):
+            assert self.headers["Metadata-Flavor"] == "Google"
+            self._answer({"access_token": "t0k3n", "expires_in": 300})
+        elif self.path == "/v1/projects/p/secrets/s/versions/latest:access":
+            assert self.headers["Authorization"] == "Bearer t0k3n"
+            self._answer({"name": "s", "payload": {"data": "aHVzaA==", "dataCrc32c": "1"}})
+        else:
+            self.send_error(404)
+
+    def do_PUT(self) -> None:
+        assert self.path == "/computeMetadata/v1/instance/guest-attributes/slipway/status"
+        self.said.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self._answer({})
+
+    def log_message(self, format: str, *args: object) -> None:
+        del format, args
+
+    def _answer(self, value: object) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(value, indent=1).encode())
+
+
+@pytest.fixture
+def server() -> ThreadingHTTPServer:
+    Metadata.said.clear()
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+    Thread(target=made.serve_forever, daemon=True).start()
+    return made
+
+
+def boot(home: Path, script: str, server: ThreadingHTTPServer) -> list[str]:
+    """Run the script with a systemctl that writes down what it was told."""
+    tools, units = home / "tools", home / "units"
+    tools.mkdir(exist_ok=True)
+    units.mkdir(exist_ok=True)
+    (tools / "systemctl").write_text(f'#!/bin/sh\necho "$@" >>"{home}/systemctl.log"\n')
+    (tools / "systemctl").chmod(0o755)
+    (home / "systemctl.log").write_text("")
+    done = subprocess.run(
+        ["bash", "-c", script], env=environment(home, server), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return (home / "systemctl.log").read_text().splitlines()
+
+
+def environment(home: Path, server: ThreadingHTTPServer) -> dict[str, str]:
+    address = f"127.0.0.1:{server.server_port}"
+    return {
+        "PATH": f"{home / 'tools'}:{os.environ['PATH']}",
+        "SLIPWAY_HOME": str(home / "home with a space"),
+        "SLIPWAY_UNITS": str(home / "units"),
+        "GCE_METADATA_HOST": address,
+        "SLIPWAY_SECRETS_ENDPOINT": f"http://{address}",
+        "SLIPWAY_REPORT_S": "0.05",
+        "no_proxy": "*",
+    }
+
+
+def test_every_boot_runs_it_and_only_a_change_restarts_training(tmp_path: Path, server: ThreadingHTTPServer) -> None:
+    script = startup_script(HOST, BOOTSTRAP)
+    first = boot(tmp_path, script, server)
+    assert first[1:] == [
+        "enable slipway.service slipway-report.service",
+        "restart slipway-report.service slipway.service",
+    ]
+    home = tmp_path / "home with a space"
+    assert (home / "bootstrap.sh").read_text() == BOOTSTRAP
+    again = boot(tmp_path, script, server)
+    assert again[-1] == "start slipway-report.service slipway.service"
+    other = boot(tmp_path, startup_script(dataclasses.replace(HOST, bundle="f" * 16), BOOTSTRAP), server)
+    assert other[-1] == "restart slipway-report.service slipway.service"
+    unit = (tmp_path / "units" / "slipway.service").read_text()
+    assert f'ExecStart=/bin/bash "{home}/run.sh"\n' in unit
+    assert "Restart=on-failure\n" in unit
+    assert "RestartPreventExitStatus=2\n" in unit
+
+
+def test_bootstrap_finds_its_variables_and_secrets(tmp_path: Path, server: ThreadingHTTPServer) -> None:
+    boot(tmp_path, startup_script(HOST, "env\nprintf '%s\\n' \"$WANDB_API_KEY\"\n"), server)
+    home = tmp_path / "home with a space"
+    done = subprocess.run(
+        ["bash", str(home / "run.sh")], env=environment(tmp_path, server), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert said["SLIPWAY_ARTIFACTS"] == "gs://artifacts"
+    assert said["SLIPWAY_BUNDLE"] == BUNDLE
+    assert said["SLIPWAY_ROOT"] == str(home)
+    assert said["WANDB_API_KEY"] == "hush"
+    assert not any("hush" in path.read_text() for path in home.rglob("*") if path.is_file()), "never written down"
+
+
+def test_a_secret_that_cannot_be_read_stops_the_start(tmp_path: Path, server: ThreadingHTTPServer) -> None:
+    lost = dataclasses.replace(HOST, secrets=(("wandb", "projects/p/secrets/none/versions/latest"),))
+    boot(tmp_path, startup_script(lost, "echo started"), server)
+    script = tmp_path / "home with a space" / "run.sh"
+    done = subprocess.run(
+        ["bash", str(script)], env=environment(tmp_path, server), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "secret projects/p/secrets/none/versions/latest cannot be read" in done.stderr
+    assert "started" not in done.stdout
+
+
+def test_each_phase_is_reported_once(tmp_path: Path, server: ThreadingHTTPServer) -> None:
+    boot(tmp_path, startup_script(HOST, BOOTSTRAP), server)
+    home = tmp_path / "home with a space"
+    report = subprocess.Popen(["bash", str(home / "report.sh")], env=environment(tmp_path, server))
+    try:
+        until(lambda: len(Metadata.said) == 1, "booting is reported")
+        status = {"phase": "training", "exit_code": None, "reason": None}
+        (home / "host" / "status.json").write_text(json.dumps(status) + "\n")
+        until(lambda: len(Metadata.said) == 2, "training is reported")
+        (home / "host" / "status.json").write_text(json.dumps(status | {"phase": "finished"}) + "\n")
+        until(lambda: len(Metadata.said) == 3, "the end is reported")
+    finally:
+        report.kill()
+        report.wait()
+    assert Metadata.said[0] == {"bundle": BUNDLE, "status": {"phase": "booting"}}
+    assert [said["status"]["phase"] for said in Metadata.said] == ["booting", "training", "finished"]  # pyright: ignore
+
+
+def test_goldens_have_no_leftovers() -> None:
+    kept = {path.stem for path in (GOLDEN / "startup").glob("*.sh")}
+    assert kept == set(TPU_STACKS)
+    for path in (GOLDEN / "startup").glob("*.sh"):
+        header = re.search(r"^# (\S+): (\d+) slices x (\d+) hosts x (\d+) chips$", path.read_text(), re.MULTILINE)
+        assert header and header[1] == path.stem

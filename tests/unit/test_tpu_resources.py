@@ -1,0 +1,162 @@
+"""What our TPU resources send and refuse, without an API: bodies, checks, what a change means, readiness."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from infra.names import STACK_LABEL
+from infra.paths import ROOT
+from infra.providers.queued_resource import METADATA_LIMIT, QueuedResource, QueuedResourceInputs, body, problems
+from infra.providers.resource import UNKNOWN, OnChange, ResourceError
+from infra.providers.slice_ready import SliceReady, ready_hosts
+from infra.providers.tpu_stack_guard import TpuStackGuard
+
+REQUEST = QueuedResourceInputs(
+    project="p",
+    zone="us-east5-b",
+    name="q",
+    nodes=1,
+    accelerator_type="v6e-32",
+    runtime_version="v2-alpha-tpuv6e",
+    tier="on-demand",
+    networks=[{"network": "n", "subnetwork": "s", "enable_external_ips": False}],
+    service_account="sa",
+    scopes=["scope"],
+    labels={STACK_LABEL: "v6e-32"},
+    tags=["t"],
+    metadata={"startup-script": "#!"},
+    data_disks=[{"source_disk": "d", "mode": "read-only"}],
+)
+
+
+def with_(**changes: Any) -> QueuedResourceInputs:
+    return dataclasses.replace(REQUEST, **changes)
+
+
+def node_spec(**changes: Any) -> dict[str, Any]:
+    return body(with_(**changes))["tpu"]["node_spec"][0]
+
+
+def test_a_request_in_the_clients_own_words() -> None:
+    assert problems(REQUEST) == []
+    assert body(REQUEST) == {
+        "tpu": {
+            "node_spec": [
+                {
+                    "parent": "projects/p/locations/us-east5-b",
+                    "node_id": "q",
+                    "node": {
+                        "accelerator_type": "v6e-32",
+                        "runtime_version": "v2-alpha-tpuv6e",
+                        "service_account": {"email": "sa", "scope": ["scope"]},
+                        "labels": {STACK_LABEL: "v6e-32"},
+                        "tags": ["t"],
+                        "metadata": {"startup-script": "#!"},
+                        "description": "",
+                        "data_disks": [{"source_disk": "d", "mode": "READ_ONLY"}],
+                        "network_config": REQUEST.networks[0],
+                    },
+                }
+            ]
+        }
+    }
+
+
+def test_tiers_policies_and_sizes() -> None:
+    assert body(with_(tier="spot"))["spot"] == {}
+    assert body(with_(tier="guaranteed", min_duration_s=60))["guaranteed"] == {"min_duration": {"seconds": 60}}
+    reserved = body(with_(tier="reserved", reservation="r"))
+    assert reserved["reservation_name"] == "projects/p/locations/us-east5-b/reservations/r"
+    assert reserved["tpu"]["node_spec"][0]["node"]["scheduling_config"] == {"reserved": True}
+    policy = body(with_(valid_until_s=60, valid_after="2026-12-01T00:00:00Z"))["queueing_policy"]
+    assert policy == {"valid_until_duration": {"seconds": 60}, "valid_after_time": "2026-12-01T00:00:00Z"}
+    assert node_spec(nodes=32)["multislice_params"] == {"node_count": 32, "node_id_prefix": "q"}
+    assert with_(nodes=3).node_names[-1] == "projects/p/locations/us-east5-b/nodes/q-2"
+    by_topology = node_spec(accelerator_type="", accelerator_kind="V6E", topology="4x8")["node"]
+    assert by_topology["accelerator_config"] == {"type_": "V6E", "topology": "4x8"}
+    assert node_spec(networks=[{"network": "a"}, {"network": "b"}])["node"]["network_configs"] == [
+        {"network": "a"},
+        {"network": "b"},
+    ]
+    assert node_spec(secure_boot=True)["node"]["shielded_instance_config"] == {"enable_secure_boot": True}
+
+
+def test_google_has_every_field_that_is_sent() -> None:
+    """The client refuses a field it does not know; in a process of its own, because its import is slow."""
+    changes = [
+        {},
+        {"nodes": 2, "tier": "spot", "valid_until_s": 60, "valid_after": "2026-12-01T00:00:00Z", "cidr_block": "1"},
+        {"tier": "guaranteed", "min_duration_s": 60, "networks": [{"network": "a", "can_ip_forward": True}] * 2},
+        {"tier": "reserved", "reservation": "r", "secure_boot": True, "description": "d"},
+        {"accelerator_type": "", "accelerator_kind": "V6E", "topology": "4x8"},
+    ]
+    bodies = [body(with_(**change)) for change in changes]
+    code = (
+        "import infra.providers.server, infra.providers.registry, google.cloud.storage, json, sys\n"
+        "from infra.providers.tpu_api import types\n"
+        "for body in json.loads(sys.argv[1]): types().QueuedResource(body)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(bodies)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "message"),
+    [
+        ({"nodes": 0}, "nodes", "give the number of slices, from 1"),
+        ({"name": "Q"}, "name", "'Q' is not a node's id"),
+        ({"name": "q" * 62, "nodes": 11}, "name", "at most 63"),
+        ({"tier": "cheap"}, "tier", "allowed: on-demand, spot, reserved, guaranteed"),
+        ({"reservation": "r"}, "reservation", "goes with tier reserved or guaranteed, not with on-demand"),
+        ({"min_duration_s": 1}, "min_duration_s", "goes with tier guaranteed"),
+        ({"valid_until_s": 1, "valid_until": "2026-12-01T00:00:00Z"}, "valid_until", "not both"),
+        ({"topology": "4x8"}, "accelerator_type", "accelerator_kind with topology"),
+        ({"networks": []}, "networks", "the project's default network"),
+        ({"networks": [{"net": "n"}]}, "networks", "a network has net; allowed: can_ip_forward"),
+        ({"data_disks": [{"source_disk": "d", "mode": "rw"}]}, "data_disks", "read-write or read-only"),
+        ({"metadata": {"a": "x" * (METADATA_LIMIT + 1)}}, "metadata", "has 262,145 bytes; the limit is 262,144"),
+        ({"labels": {}}, "labels", f"labels lack '{STACK_LABEL}'"),
+    ],
+)
+def test_what_the_api_would_refuse_is_refused_at_preview(changes: dict[str, Any], key: str, message: str) -> None:
+    values = dataclasses.asdict(with_(**changes))
+    ((found, sentence),) = QueuedResource().check(values)
+    assert found == key
+    assert message in sentence
+
+
+def test_values_that_are_not_known_yet_pass() -> None:
+    assert QueuedResource().check(dataclasses.asdict(REQUEST) | {"service_account": UNKNOWN}) == []
+
+
+def test_labels_tags_metadata_disks_and_description_are_patched_and_all_else_replaces_with_a_reason() -> None:
+    kinds = {
+        resource: {field.name: field.metadata["on_change"] for field in dataclasses.fields(resource.inputs)}
+        for resource in (QueuedResource(), SliceReady(), TpuStackGuard())
+    }
+    for resource, table in kinds.items():
+        replaced = [name for name, kind in table.items() if kind is OnChange.REPLACE]
+        assert len(resource.reasons(replaced)) == len(replaced), "a replacement without a reason"
+    request = next(table for resource, table in kinds.items() if isinstance(resource, QueuedResource))
+    updated = {name for name, kind in request.items() if kind is OnChange.UPDATE}
+    assert updated == {"labels", "tags", "metadata", "data_disks", "description"}
+    assert QueuedResource().reasons(["tier"]) == [
+        "tier replaces: the queue serves a request on the terms it was made with"
+    ]
+
+
+def test_hosts_are_ready_once_they_have_left_bootstrap() -> None:
+    def said(phase: str) -> str:
+        return json.dumps({"bundle": "b", "status": {"phase": phase, "reason": "no luck"}})
+
+    assert ready_hosts([said("booting"), said("bootstrapping"), said("training"), said("finished")]) == 2
+    with pytest.raises(ResourceError, match="a host has failed: no luck; mend it and run"):
+        ready_hosts([said("failed")])

@@ -1,0 +1,182 @@
+"""Stack files of target tpu-vm: what is accepted, and one sentence with the fix for what is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import settings as stack_settings
+from infra.paths import ROOT, STACKS
+from infra.settings import SettingsError, any_from_file, check, from_engine, from_file, from_text
+from infra.targets import registry
+from infra.targets.registry import Target
+from infra.targets.tpu_vm_settings import Tier, TpuVmSettings
+
+SHIPPED = (STACKS / "Pulumi.v6e-32.yaml").read_text()
+SCHEMA: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
+
+
+def values(**changes: Any) -> dict[str, Any]:
+    config: dict[str, Any] = yaml.safe_load(SHIPPED)["config"]
+    base = {key.removeprefix("slipway:"): value for key, value in config.items()} | changes
+    return {key: value for key, value in base.items() if value is not None}
+
+
+def made(stack: str = "v6e-32", **changes: Any) -> TpuVmSettings:
+    found = check(stack, values(**changes))
+    assert isinstance(found, TpuVmSettings)
+    return found
+
+
+def test_the_shipped_stack() -> None:
+    settings = made()
+    assert settings.tier is Tier.ON_DEMAND
+    assert settings.zones == ("us-east5-b", "us-east5-a")
+    assert settings.request == "slipway-v6e-32"
+    assert settings.nodes == ("slipway-v6e-32",)
+    assert settings.all_labels == {"slipway-owner": "me-example-com", "slipway-stack": "v6e-32"}
+
+
+def test_words_people_use() -> None:
+    assert made(tier="best-effort").tier is Tier.SPOT
+    assert made(valid_until="6h").valid_until == "6h"
+    assert made(valid_until="2026-12-01T06:00:00+01:00").valid_until == "2026-12-01T05:00:00Z"
+    assert made(wait_deadline="7d", max_runtime="90m").max_runtime == 5400
+    assert made(zones=None, region="us-east5").zones[:2] == ("us-east5-a", "us-east5-b"), "documented zones first"
+    assert made(project="example.com:thing").names.account_email.endswith("@thing.example.com.iam.gserviceaccount.com")
+    assert made("v6e-32.spot", tier="spot").request == "slipway-v6e-32--spot"
+    multislice = made("v6e-8x3", accelerator="v6e-8", slices=3)
+    assert multislice.nodes == ("slipway-v6e-8x3-0", "slipway-v6e-8x3-1", "slipway-v6e-8x3-2")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tier": "flex-start"}, "GKE node pools have it: use target gke-tpu, in a stack named gke-<accelerator>.flex"),
+        ({"tier": "cheap"}, "tier is 'cheap' in stacks/Pulumi.v6e-32.yaml: input should be 'on-demand', 'spot'"),
+        ({"tier": "reserved"}, "tier is 'reserved' in stacks/Pulumi.v6e-32.yaml, but which? write `slipway:reserv"),
+        ({"reservation": "r"}, "but tier 'on-demand' takes none; write `tier: reserved`"),
+        ({"tier": "reserved", "reservation": "r"}, "is of one zone, but zones are us-east5-b, us-east5-a"),
+        (
+            {"tier": "reserved", "reservation": "projects/p/locations/us-east1-d/reservations/r"},
+            "reservation is in zone 'us-east1-d', but zones are us-east5-b, us-east5-a in stacks/Pulumi.v6e-32.yaml",
+        ),
+        ({"tier": "reserved", "reservation": "a/b"}, "projects/<project>/locations/<zone>/reservations/<name>"),
+        ({"tier": "spot", "zones": ["southamerica-west1-a"]}, "no spot v6e-32 is listed in southamerica-west1; choose"),
+        ({"min_duration": "4h"}, "only tier 'guaranteed' has one; tier is 'on-demand'"),
+        ({"zones": ["us-east5-b", "us-east1-d"]}, "zones lie in 2 regions (us-east5, us-east1)"),
+        ({"zones": ["us-east5-b", "us-east5-b"]}, "names a zone twice"),
+        ({"zones": ["us-west4-a"]}, "in stacks/Pulumi.v6e-32.yaml, which has no v6e-32; it is in: europe-"),
+        ({"zones": ["mars"]}, "zones has 'mars' in stacks/Pulumi.v6e-32.yaml, which is no zone"),
+        ({"zones": []}, "zones is empty in stacks/Pulumi.v6e-32.yaml; v6e-32 is in: europe-west4-a"),
+        ({"zones": "us-east5-b"}, "zones is 'us-east5-b' in stacks/Pulumi.v6e-32.yaml: write a list"),
+        ({"region": "us-east1"}, "region is 'us-east1' but zones are in 'us-east5'"),
+        ({"zones": None, "region": "us-west4"}, "region 'us-west4' has no zone with v6e-32"),
+        ({"accelerator": "cpu-8"}, "accelerator 'cpu-8' is this machine's; write `target: local`"),
+        ({"accelerator": "tpu7x-64"}, "accelerator 'tpu7x-64' is not offered as a TPU VM, only by: gke"),
+        ({"accelerator": "v6e-33"}, "accelerator 'v6e-33' is not in infra/hardware.yaml; nearest: v6e-32"),
+        ({"project": "X"}, "project 'X' cannot be a project id: it has upper-case letters"),
+        ({"project": "p"}, "project 'p' cannot be a project id: it has 1 characters"),
+        ({"project": None}, "key 'project' is missing in stacks/Pulumi.v6e-32.yaml; add `slipway:project: ...`"),
+        ({"owner": None}, "key 'owner' is missing in stacks/Pulumi.v6e-32.yaml"),
+        ({"prefix": "a-prefix-beyond-all-limits"}, "prefix 'a-prefix-beyond-all-limits' has 26 characters"),
+        ({"labels": {"Team": "x"}}, "label 'Team: x' is not one of Google's"),
+        ({"labels": {"slipway-stack": "x"}}, "label 'slipway-stack' is set by Slipway"),
+        ({"tags": ["No"]}, "'No' is not a network tag"),
+        ({"network": "projects/p/global/networks/n"}, "network and subnet go together"),
+        (
+            {"network": "n", "subnet": "projects/p/regions/us-east1/subnetworks/s"},
+            "subnet is in region 'us-east1', but zones are in 'us-east5'",
+        ),
+        ({"data_disks": [{"source_disk": "d", "mode": "read-write"}]}, "but 8 hosts would share it"),
+        ({"data_disks": [{"source_disk": "projects/p/zones/us-east1-d/disks/d"}]}, "of zone 'us-east1-d', but zones"),
+        ({"boot_disk_gb": 500}, "boot_disk_gb cannot be asked for: the v2 TPU API has no boot disk"),
+        ({"service_account": "1-compute@developer.gserviceaccount.com"}, "the project's default account"),
+        ({"valid_until": "soon"}, "valid_until is 'soon' in stacks/Pulumi.v6e-32.yaml: no length of time; write"),
+        ({"valid_until": "2026-12-01T06:00:00"}, "a time without a zone"),
+        ({"valid_after": "6h", "valid_until": "4h"}, "the request would expire before it may be served"),
+        ({"max_runtime": "long"}, "max_runtime is 'long' in stacks/Pulumi.v6e-32.yaml: no length of time; write"),
+        ({"max_usd_per_hour": -1}, "max_usd_per_hour is -1 in stacks/Pulumi.v6e-32.yaml: input should be g"),
+        ({"data": "stdlib"}, "cannot read prepared text from a bucket yet: write `slipway:data: synthetic`"),
+        ({"on_destroy": "keep"}, "unknown key 'on_destroy' in stacks/Pulumi.v6e-32.yaml"),
+        ({"zonse": []}, "unknown key 'zonse' in stacks/Pulumi.v6e-32.yaml; nearest: zones"),
+        ({"target": None}, "in stacks/Pulumi.v6e-32.yaml; write `slipway:target:` and one of: local"),
+        ({"allow": ["anything"]}, "allow"),
+        ({"host_secrets": ["A secret value"]}, "host_secrets.0 is 'A secret value'"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_sentence_with_the_fix(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        made(**changes)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_names_are_computed_with_every_suffix() -> None:
+    longest = "v6e-8x512." + "n" * 41
+    assert len(made(longest, accelerator="v6e-8", slices=99).nodes[-1]) == 63
+    with pytest.raises(
+        SettingsError, match="would have 64 characters, the TPU API allows 63; shorten the stack's name"
+    ):
+        made(longest, accelerator="v6e-8", slices=512)
+
+
+def test_two_stacks_with_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack_settings, "STACKS", tmp_path)
+    (tmp_path / "Pulumi.v6e-8-1.yaml").write_text("config: {}")
+    with pytest.raises(SettingsError, match="would make nodes named as those of stack 'v6e-8-1'; rename one"):
+        made("v6e-8", accelerator="v6e-8", slices=2)
+    with pytest.raises(SettingsError, match="stack 'v6e--32' has '--'"):
+        made("v6e--32")
+
+
+def test_a_key_that_is_there_twice() -> None:
+    twice = SHIPPED + "    model_name: llama2-7b\n"
+    with pytest.raises(SettingsError, match="has key 'model_name' again; remove one"):
+        from_text("v6e-32", twice)
+
+
+def test_a_stack_file_in_another_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "Pulumi.v6e-32.yaml").write_bytes(SHIPPED.encode("utf-16"))
+    monkeypatch.setattr(stack_settings, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")  # pyright: ignore
+    with pytest.raises(SettingsError, match="is not UTF-8 text: invalid start byte at byte 0; save it as UTF-8"):
+        from_file("v6e-32")
+
+
+def test_a_foundation_trains_nothing() -> None:
+    with pytest.raises(SettingsError, match=r"stack 'foundation.us-east5' trains nothing"):
+        from_file("foundation.us-east5")
+
+
+@pytest.mark.parametrize("stack", stack_settings.stack_names())
+def test_engine_and_file_read_the_same_settings(stack: str) -> None:
+    """The engine hands over every default of Pulumi.yaml's schema, for the keys of every target."""
+    config: dict[str, Any] = yaml.safe_load((STACKS / f"Pulumi.{stack}.yaml").read_text())["config"]
+    every = {f"slipway:{key}": declared["default"] for key, declared in SCHEMA.items() if "default" in declared}
+    engine = {key: value if isinstance(value, str) else json.dumps(value) for key, value in (every | config).items()}
+    assert from_engine(stack, engine) == any_from_file(stack)
+
+
+@pytest.mark.parametrize("target", list(Target))
+def test_defaults_of_the_schema_are_those_of_the_settings(target: Target) -> None:
+    """So that leaving out what the engine has filled in changes nothing, and the schema tells the truth."""
+    fields = registry.settings_class(target).model_fields
+    for name, field in fields.items():
+        if name in ("stack", "target", "model_file"):
+            continue
+        assert name in SCHEMA, f"{name} of target {target} is not declared in Pulumi.yaml"
+        if field.is_required():
+            continue
+        default = field.get_default(call_default_factory=True)
+        declared = SCHEMA[name].get("default")
+        if declared in ("", 0) and default is None:
+            continue
+        shown = default.model_dump() if hasattr(default, "model_dump") else default
+        if name in ("wait_deadline", "data_options", "coordinator_port"):
+            continue  # written as 24h; spelled by DataOptions; 0 is a value
+        assert declared == (list(shown) if isinstance(shown, tuple) else shown), name
+    assert all("description" in declared for declared in SCHEMA.values())
