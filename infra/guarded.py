@@ -24,9 +24,9 @@ class GuardrailError(pulumi.RunError):
     """What is declared breaks a rule; the message says which, and how to fix or allow it."""
 
 
-def install(stack: str, owner: str | None, allowed: Sequence[str]) -> None:
-    """From here on every resource is checked, and labelled if it costs money. owner: None where nothing does."""
-    labels = names.labels(owner, stack) if owner else {}
+def install(stack: str, owner: str, allowed: Sequence[str]) -> None:
+    """From here on every resource is checked, and labelled if it costs money. Targets that cost nothing need none."""
+    labels = names.labels(owner, stack)
 
     def guard(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         props = cast(dict[str, Any], args.props)

@@ -8,7 +8,6 @@ import signal
 import pulumi
 from pulumi.runtime.config import get_config_env
 
-from infra import guarded
 from infra import settings as stack_settings
 from infra.settings import SettingsError
 from infra.targets.registry import Target, declare
@@ -20,7 +19,6 @@ def main() -> None:
     signal.signal(signal.SIGINT, lambda number, _: os._exit(128 + number))
     try:
         settings = stack_settings.from_engine(pulumi.get_stack(), get_config_env())
-        guarded.install(settings.stack, getattr(settings, "owner", None), getattr(settings, "allow", ()))
         spec, notices = declare(Target(settings.target))(settings)
     except SettingsError as error:
         raise pulumi.RunError(str(error)) from None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra import names
+from infra import guarded, names
 from infra.components.budget import Budget, BudgetArgs
 from infra.components.identity import Access, AccessArgs, Identity, IdentityArgs
 from infra.components.network import Network, NetworkArgs
@@ -78,6 +78,7 @@ def declare(settings: FoundationSettings) -> tuple[None, tuple[str, ...]]:
     placeholder = names.placeholder_problem(settings.project, settings.stack)
     if placeholder and not pulumi.runtime.is_dry_run():
         raise SettingsError(placeholder)
+    guarded.install(settings.stack, settings.owner, settings.allow)
     services = Services("services", made.services)
     after = pulumi.ResourceOptions(depends_on=[services])
     storage = Storage("storage", made.storage, after)

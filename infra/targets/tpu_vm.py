@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pulumi
 
+from infra import guarded
 from infra.components.resources import BundleArgs, WheelhouseArgs
 from infra.components.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.names import stack_label
@@ -20,6 +21,7 @@ from training.run_spec import RunSpec
 def declare(settings: TpuVmSettings) -> tuple[RunSpec, tuple[str, ...]]:
     """Plan the stack and declare its resources."""
     made = plan(settings, buying=not pulumi.runtime.is_dry_run())
+    guarded.install(settings.stack, settings.owner, settings.allow)
     TpuSlice(settings.stack, slice_args(settings, made))
     return made.spec, made.notices
 
