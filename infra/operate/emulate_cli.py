@@ -5,6 +5,7 @@ Owns the options and what is printed. Refuses to own the services (infra/emulato
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -40,6 +41,7 @@ def tpu(
     typer.echo(f"TPU API emulator: {api.url} shows its state")
     typer.echo(f"in another shell: export {ENDPOINT}={api.url}")
     typer.echo("written from the documentation, never compared with the real service; Ctrl-C ends it")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it
     try:
         api.serve_forever()
     except KeyboardInterrupt:

@@ -133,6 +133,7 @@ def stacks(draw: st.DrawFn) -> tuple[dict[str, Any], set[str]]:
     return values, touched
 
 
+@pytest.mark.timeout(1200)  # 45 s on two cores of its own
 @settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(stacks())
 def test_random_stacks_plan_or_name_the_key(case: tuple[dict[str, Any], set[str]]) -> None:
