@@ -209,9 +209,13 @@ def missing_stack(stack: str, known: Sequence[str]) -> str:
 
 def read_text(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return ""
+    except UnicodeDecodeError as error:
+        raise RefusalError(
+            f"{path} is not UTF-8 text: {error.reason} at byte {error.start}; save it as UTF-8"
+        ) from None
 
 
 def project_name(project: str) -> str:

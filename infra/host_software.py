@@ -51,17 +51,23 @@ class HostSoftware:
 
 def host_software(settings: Settings, spec: RunSpec, work: Path = WORK) -> HostSoftware:
     """Hash what the stack's hosts will install. Raises SettingsError for an overlay or archive that is not there."""
+    wheels = wheelhouse(settings, spec.platform, work)
+    model_file = ROOT / settings.model_file if settings.model_file else None
+    lock = lock_path(spec.platform, settings.channel)
+    contents = BundleContents(spec.to_yaml(), wheels.id, lock, model_file)
+    return HostSoftware(wheels, contents, collect(TRAINING, contents).hash)
+
+
+def wheelhouse(settings: Settings, platform: str, work: Path = WORK) -> WheelhouseInputs:
+    """Which wheelhouse a platform's hosts install. Raises SettingsError for an overlay or archive that is not there."""
     hashes = HashCache(work / "cache" / "overlay-stat.json")
     overlay = ROOT / settings.overlay if settings.overlay else None
     try:
-        wheelhouse = wheelhouse_inputs(spec.platform, settings.channel, hashes, overlay, python_archive(settings))
+        made = wheelhouse_inputs(platform, settings.channel, hashes, overlay, python_archive(settings))
         hashes.save()
     except LockError as error:
         raise SettingsError(str(error)) from None
-    model_file = ROOT / settings.model_file if settings.model_file else None
-    lock = lock_path(spec.platform, settings.channel)
-    contents = BundleContents(spec.to_yaml(), wheelhouse.id, lock, model_file)
-    return HostSoftware(wheelhouse, contents, collect(TRAINING, contents).hash)
+    return made
 
 
 def python_archive(settings: Settings) -> Path | str | None:

@@ -145,9 +145,12 @@ def from_text(stack: str, text: str) -> AnySettings:
 def any_from_file(stack: str) -> AnySettings:
     """Settings of a stack file. Raises SettingsError if there is none, or more than one, or it is not UTF-8."""
     path = stack_file(stack)
+    second = path.with_suffix(".yml")
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
+        if second.exists():
+            raise SettingsError(f"stack '{stack}' is in stacks/{second.name}; rename it to {path.name}") from None
         raise SettingsError(
             f"stack '{stack}' has no file stacks/{path.name}; there are: {', '.join(stack_names())}"
         ) from None
@@ -155,6 +158,10 @@ def any_from_file(stack: str) -> AnySettings:
         raise SettingsError(
             f"stacks/{path.name} is not UTF-8 text: {error.reason} at byte {error.start}; save it as UTF-8"
         ) from error
+    if second.exists():
+        raise SettingsError(
+            f"stack '{stack}' has two files, {path.name} and {second.name}; remove the second, which is not read"
+        )
     return from_text(stack, text)
 
 

@@ -23,6 +23,7 @@ from infra.artifacts.store import (
     PATIENCE_S,
     REPAIR,
     Entry,
+    NoBucketError,
     NoObjectError,
     StoreError,
     check_key,
@@ -199,7 +200,7 @@ class GcsStore:
         said = _first_line(error)
         match error:
             case api.NotFound():
-                return StoreError(
+                return NoBucketError(
                     f"{what}: there is no bucket '{self._bucket_name}' that this account can see;"
                     f" fix the name, or create it with its foundation stack"
                 )

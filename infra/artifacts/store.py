@@ -30,6 +30,10 @@ class StoreError(Exception):
     """What is wrong with a store or an object, in one sentence."""
 
 
+class NoBucketError(StoreError):
+    """There is no store of that name that this account can see."""
+
+
 class NoObjectError(StoreError):
     """The store is there, the object is not."""
 

@@ -15,6 +15,7 @@ from infra import settings as stack_settings
 from infra.operate import (
     artifacts_cli,
     backend_cli,
+    doctor_cli,
     emulate_cli,
     hardware_cli,
     patches_cli,
@@ -38,6 +39,7 @@ app.add_typer(backend_cli.app, name="backend")
 app.add_typer(emulate_cli.app, name="emulate")
 app.add_typer(stack_cli.app, name="stack")
 app.command("preview")(preview_cli.preview)
+app.command("doctor")(doctor_cli.doctor)
 app.command("hardware")(hardware_cli.hardware)
 app.command("gc")(artifacts_cli.gc)
 

@@ -20,20 +20,6 @@ from infra.components.storage import State, Storage, StorageArgs
 from infra.settings import SettingsError
 from infra.targets.foundation_settings import Egress, FoundationSettings
 
-_SERVICES = (
-    "artifactregistry",
-    "cloudkms",
-    "cloudresourcemanager",
-    "compute",
-    "iam",
-    "iap",
-    "secretmanager",
-    "serviceusage",
-    "storage",
-    "tpu",
-)
-_BUDGET_SERVICE = "billingbudgets"
-
 
 @dataclass(frozen=True)
 class FoundationPlan:
@@ -61,7 +47,7 @@ def plan(settings: FoundationSettings) -> FoundationPlan:
             label=(names.OWNER_LABEL, names.label_value(settings.owner)),
         )
     return FoundationPlan(
-        services=ServicesArgs(settings.project, (*_SERVICES, *([_BUDGET_SERVICE] if budget else []))),
+        services=ServicesArgs(settings.project, settings.services),
         storage=StorageArgs(named, settings.soft_delete_days),
         registries=RegistriesArgs(named),
         network=NetworkArgs(named, settings.subnet_cidr, nat=settings.egress is Egress.NAT),

@@ -12,7 +12,21 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from infra import google_checks, guardrails, names
-from infra.settings import Absent
+from infra.settings import Absent, SettingsError, any_from_file, stack_names
+
+_SERVICES = (
+    "artifactregistry",
+    "cloudkms",
+    "cloudresourcemanager",
+    "compute",
+    "iam",
+    "iap",
+    "secretmanager",
+    "serviceusage",
+    "storage",
+    "tpu",
+)
+_BUDGET_SERVICE = "billingbudgets"
 
 
 class Egress(StrEnum):
@@ -44,6 +58,11 @@ class FoundationSettings(BaseModel):
     @property
     def names(self) -> names.Names:
         return names.of(self.project, self.region, self.prefix)
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """Google's APIs that the foundation and what stands on it need, without .googleapis.com."""
+        return (*_SERVICES, _BUDGET_SERVICE) if self.budget_usd else _SERVICES
 
     @property
     def labels(self) -> dict[str, str]:
@@ -100,3 +119,21 @@ class FoundationSettings(BaseModel):
         if (self.budget_usd is None) != (self.budget_billing_account is None):
             raise ValueError("budget_usd and budget_billing_account go together; give both, or leave both out")
         return self
+
+
+def how_to_make(project: str, region: str, prefix: str) -> str:
+    """What to run where this foundation is not there yet; reads the stack files."""
+    for stack in stack_names():
+        try:
+            found = any_from_file(stack)
+        except SettingsError:
+            continue  # another stack's mistake
+        if isinstance(found, FoundationSettings) and found.region == region:
+            make = f"run: pulumi up --stack {stack}"
+            if (found.project, found.prefix) == (project, prefix):
+                return make
+            return f"write project {project} and prefix {prefix} into stacks/Pulumi.{stack}.yaml, and {make}"
+    return (
+        f"copy a stacks/Pulumi.foundation.*.yaml to stacks/Pulumi.foundation.{region}.yaml, write region {region} and "
+        f"project {project} into it, and run: pulumi up --stack foundation.{region}"
+    )

@@ -8,22 +8,44 @@ from __future__ import annotations
 import pulumi
 
 from infra import guarded
+from infra.artifacts.layout import wheelhouse_key
+from infra.artifacts.store import NoBucketError, StoreError, open_store
 from infra.components.resources import BundleArgs, WheelhouseArgs
 from infra.components.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.names import stack_label
 from infra.providers.slice_ready import SliceReadyInputs
 from infra.providers.tpu_stack_guard import TpuStackGuardInputs
+from infra.settings import SettingsError
+from infra.targets.foundation_settings import how_to_make
 from infra.targets.tpu_vm_plan import TpuVmPlan, plan
 from infra.targets.tpu_vm_settings import TpuVmSettings
 from training.run_spec import RunSpec
 
+_PATIENCE_S = 20.0  # before anything is made, a bucket that does not answer is better said than waited for
+
 
 def declare(settings: TpuVmSettings) -> tuple[RunSpec, tuple[str, ...]]:
     """Plan the stack and declare its resources."""
-    made = plan(settings, buying=not pulumi.runtime.is_dry_run())
+    buying = not pulumi.runtime.is_dry_run()
+    made = plan(settings, buying)
+    if buying:
+        check_foundation(settings, made)
     guarded.install(settings.stack, settings.owner, settings.allow)
     TpuSlice(settings.stack, slice_args(settings, made))
     return made.spec, made.notices
+
+
+def check_foundation(settings: TpuVmSettings, made: TpuVmPlan) -> None:
+    """Whether hosts would find what they install. Raises SettingsError with the command that makes the bucket."""
+    try:
+        open_store(made.artifacts, _PATIENCE_S).has(wheelhouse_key(made.software.wheelhouse.id))
+    except NoBucketError:
+        fix = how_to_make(settings.project, settings.place, settings.prefix)
+        raise SettingsError(
+            f"there is no foundation in {settings.place} yet: no bucket {made.artifacts}; {fix}"
+        ) from None
+    except StoreError as error:
+        raise SettingsError(str(error)) from None
 
 
 def slice_args(settings: TpuVmSettings, made: TpuVmPlan) -> TpuSliceArgs:

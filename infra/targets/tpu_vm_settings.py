@@ -149,6 +149,16 @@ class TpuVmSettings(Settings):
         return tuple(f"{self.request}-{number}" for number in range(self.slices))
 
     @property
+    def buckets_named(self) -> dict[str, str]:
+        """Buckets that keys of the stack name, by key: data, or a checkpoint to start from."""
+        given = {"data": self.data} | {f"training.{key}": value for key, value in self.training.items()}
+        return {
+            key: value.removeprefix("gs://").partition("/")[0]
+            for key, value in given.items()
+            if isinstance(value, str) and value.startswith("gs://")
+        }
+
+    @property
     def all_labels(self) -> dict[str, str]:
         return self.labels | names.labels(self.owner, self.stack)
 
@@ -213,7 +223,8 @@ class TpuVmSettings(Settings):
         return self.model_copy(update={"zones": tuple(dict.fromkeys(there))})
 
     def check_place(self) -> None:
-        for rule in (_api_rule, _zone_rule, _tier_rule, _queue_rule, _network_rule, _disk_rule, _name_rule, _data_rule):
+        of_place = (_api_rule, _zone_rule, _tier_rule, _queue_rule, _network_rule, _disk_rule)
+        for rule in (*of_place, _name_rule, _bucket_rule, _data_rule):
             rule(self)
 
 
@@ -360,6 +371,19 @@ def _name_rule(settings: TpuVmSettings) -> None:
         raise SettingsError(
             f"stack '{settings.stack}' would make nodes named as those of stack '{min(clash)}'; rename one of them"
         )
+
+
+def _bucket_rule(settings: TpuVmSettings) -> None:
+    """What names alone tell of where a bucket is; `slipway doctor` asks where the others are."""
+    if not settings.buckets_named:
+        return
+    regions = {zone.rpartition("-")[0] for row in hardware.rows("tpu") for zone in row.zones}
+    for key, bucket in settings.buckets_named.items():
+        problem = names.misplaced_bucket(
+            key, bucket, settings.project, settings.place, settings.prefix, sorted(regions)
+        )
+        if problem:
+            raise SettingsError(f"{problem} ({_where(settings)})")
 
 
 def _data_rule(settings: TpuVmSettings) -> None:

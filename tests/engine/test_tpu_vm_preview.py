@@ -241,6 +241,22 @@ def test_up_then_nothing_to_do_then_a_change_then_nothing_left(clone: Clone, clo
     assert (cloud.cloud.requests, cloud.cloud.nodes) == ({}, {})
 
 
+def test_up_without_a_foundation_stops_before_anything_is_made(clone: Clone, cloud: TpuApi) -> None:
+    write(clone, "v6e-32.bare", project="real-project", prefix="bare")
+    assert clone.pulumi("preview", "v6e-32.bare").returncode == 0, "a preview asks nobody"
+    refused = clone.pulumi("up", "v6e-32.bare", "--color", "never")
+    assert refused.returncode != 0
+    assert "there is no foundation in us-east5 yet: no bucket gs://bare-artifacts-us-east5-real-project; " in said(
+        refused
+    )
+    assert "run: pulumi up --stack foundation.us-east5" in said(refused)
+    assert "Traceback" not in said(refused)
+    assert cloud.calls == []
+    state = json.loads(clone.run("pulumi", "stack", "export", "--stack", "v6e-32.bare").stdout)
+    made = [resource["type"] for resource in state["deployment"].get("resources") or []]
+    assert [kind for kind in made if not kind.startswith("pulumi:")] == []
+
+
 def test_up_refuses_the_placeholder_project(clone: Clone, cloud: TpuApi) -> None:
     write(clone, "v6e-32.nobodys")
     refused = clone.pulumi("up", "v6e-32.nobodys")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from infra import google_checks
 from infra import settings as stack_settings
 from infra.paths import ROOT, STACKS
+from infra.providers.queued_resource import problems
 from infra.settings import SettingsError, any_from_file, check, from_engine, from_file, from_text
 from infra.targets import registry
 from infra.targets.registry import Target
+from infra.targets.tpu_vm_plan import plan
 from infra.targets.tpu_vm_settings import Tier, TpuVmSettings
 
 SHIPPED = (STACKS / "Pulumi.v6e-32.yaml").read_text()
@@ -145,6 +149,55 @@ def test_a_stack_file_in_another_encoding(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(stack_settings, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")  # pyright: ignore
     with pytest.raises(SettingsError, match="is not UTF-8 text: invalid start byte at byte 0; save it as UTF-8"):
         from_file("v6e-32")
+
+
+def test_a_stack_with_two_files_or_one_of_another_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack_settings, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")  # pyright: ignore
+    (tmp_path / "Pulumi.v6e-32.spot.yml").write_text(SHIPPED)
+    with pytest.raises(SettingsError, match=r"is in stacks/Pulumi.v6e-32.spot.yml; rename it to Pulumi.v6e-32.spot.y"):
+        from_file("v6e-32.spot")
+    (tmp_path / "Pulumi.v6e-32.spot.yaml").write_text(SHIPPED)
+    with pytest.raises(SettingsError, match=r"has two files, .*; remove the second, which is not read"):
+        from_file("v6e-32.spot")
+
+
+def test_domain_scoped_project_works_in_names_urls_and_labels() -> None:
+    settings = made(project="example.com:thing", owner="example.com:me", host_secrets=["wandb"])
+    request = (planned := plan(settings)).request
+    assert request.path == "projects/example.com:thing/locations/us-east5-b/queuedResources/slipway-v6e-32"
+    assert request.networks[0]["subnetwork"] == (
+        "projects/example.com:thing/regions/us-east5/subnetworks/slipway-us-east5"
+    )
+    assert request.service_account == "slipway-us-east5@thing.example.com.iam.gserviceaccount.com"
+    assert request.labels == {"slipway-owner": "example-com-me", "slipway-stack": "v6e-32"}
+    assert problems(request) == []
+    (bucket,) = re.findall(r"gs://(slipway-artifacts-[a-z0-9-]+)", str(request.metadata["startup-script"]))[:1]
+    assert google_checks.bucket_name_problem(bucket) is None
+    assert planned.artifacts == f"gs://{bucket}"
+    assert (
+        "projects/example.com:thing/secrets/slipway-us-east5-wandb/versions/latest"
+        in (request.metadata["startup-script"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"data": "gs://slipway-data-us-central1-my-project/text"}, "data"),
+        ({"training": {"load_parameters_path": "gs://slipway-checkpoints-us-central1-my-project/v5e-8/0/items"}},
+         "training.load_parameters_path"),
+    ],
+)  # fmt: skip
+def test_data_or_checkpoints_of_another_region_are_refused(changes: dict[str, Any], key: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        made(**changes)
+    said = str(caught.value)
+    assert said.startswith(f"{key}: bucket 'slipway-")
+    assert "lies in us-central1, but the hosts are in us-east5" in said
+    here = {"load_parameters_path": "gs://slipway-checkpoints-us-east5-my-project/v6e-8/0/items"}
+    assert made(training=here).buckets_named == {
+        "training.load_parameters_path": "slipway-checkpoints-us-east5-my-project"
+    }
 
 
 def test_a_foundation_trains_nothing() -> None:

@@ -1,0 +1,136 @@
+"""A Google Cloud project as `slipway doctor` asks about it, over Google's own client for credentials and HTTP.
+
+Owns the questions, and what an answer that is none means. Refuses to own what a stack needs and how it is said
+(infra/operate/doctor.py). Nothing here changes anything. Not run against Google's own service.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import quote
+
+ENDPOINT = "SLIPWAY_GOOGLE_ENDPOINT"  # one server for all of these APIs: http://127.0.0.1:<port> of an emulator
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+TIMEOUT_S = 20.0
+LOGIN = "run: gcloud auth application-default login"
+
+
+class GoogleError(Exception):
+    """Why there is no answer, in one sentence. status: the API's, None where it was never reached."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _google(module: str) -> Any:
+    """Google's clients ship no types and cost a second, which only these questions need."""
+    return importlib.import_module(module)
+
+
+@dataclass(frozen=True)
+class Account:
+    """`name` is empty where the credentials do not tell whose they are."""
+
+    session: Any
+    name: str
+
+
+def account() -> Account:
+    """Whoever Google's clients act as here, proven by a token. Raises GoogleError with the way to get credentials."""
+    errors, transport = _google("google.auth.exceptions"), _google("google.auth.transport.requests")
+    try:
+        credentials, _ = _google("google.auth").default(scopes=[SCOPE])
+        credentials.refresh(transport.Request())
+    except errors.DefaultCredentialsError as error:
+        file = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+        why = f"GOOGLE_APPLICATION_CREDENTIALS is no use ({_first_line(error)})" if file else "there are none"
+        raise GoogleError(f"{why}; {LOGIN}") from None
+    except errors.RefreshError as error:
+        raise GoogleError(f"they are no longer valid ({_first_line(error)}); {LOGIN}") from None
+    except errors.TransportError:
+        raise GoogleError("there are some, but who gives tokens for them does not answer; try again online") from None
+    return Account(transport.AuthorizedSession(credentials), str(getattr(credentials, "service_account_email", "")))
+
+
+@dataclass(frozen=True)
+class GoogleProject:
+    """Every question raises GoogleError where there is no answer."""
+
+    project: str
+    account: Account
+
+    def state(self) -> str:
+        """ACTIVE, or what has become of it."""
+        found = self._ask("GET", "cloudresourcemanager", f"/v1/projects/{self._id}")
+        return str(found.get("lifecycleState", "unknown"))
+
+    def enabled_services(self) -> set[str]:
+        """Without .googleapis.com."""
+        found, token = set[str](), ""
+        while True:
+            path = f"/v1/projects/{self._id}/services?filter=state:ENABLED&pageSize=200&pageToken={quote(token)}"
+            page = self._ask("GET", "serviceusage", path)
+            for service in cast(list[dict[str, Any]], page.get("services") or []):
+                found.add(str(service["name"]).rpartition("/")[2].removesuffix(".googleapis.com"))
+            token = str(page.get("nextPageToken") or "")
+            if not token:
+                return found
+
+    def granted(self, permissions: tuple[str, ...]) -> set[str]:
+        """Those of the permissions that the account has on the project."""
+        path = f"/v1/projects/{self._id}:testIamPermissions"
+        return set(
+            self._ask("POST", "cloudresourcemanager", path, {"permissions": permissions}).get("permissions") or ()
+        )
+
+    def quota(self, service: str, name: str, place: str) -> int | None:
+        """How much of a quota the project has in a zone or region; -1 is no limit, None is not told.
+
+        service: without .googleapis.com. Cloud Quotas, projects.locations.services.quotaInfos.get.
+        """
+        path = f"/v1/projects/{self._id}/locations/global/services/{service}.googleapis.com/quotaInfos/{quote(name)}"
+        rows = cast(list[dict[str, Any]], self._ask("GET", "cloudquotas", path).get("dimensionsInfos") or [])
+        exact = [row for row in rows if place in (row.get("dimensions") or {}).values()]
+        wide = [row for row in rows if not row.get("dimensions") and place in (row.get("applicableLocations") or [])]
+        return next((int(row["details"]["value"]) for row in (*exact, *wide) if row.get("details")), None)
+
+    def bucket_location(self, bucket: str) -> str:
+        """As the API spells it: `US-CENTRAL1`, `US`."""
+        found = self._ask("GET", "storage", f"/storage/v1/b/{quote(bucket, safe='')}?fields=location")
+        return str(found["location"])
+
+    @property
+    def _id(self) -> str:
+        return quote(self.project, safe="")  # a domain-scoped one has a ':', which paths use for verbs
+
+    def _ask(self, method: str, api: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        errors, requests = _google("google.auth.exceptions"), _google("requests")
+        base = os.environ.get(ENDPOINT) or f"https://{api}.googleapis.com"
+        try:
+            answer = self.account.session.request(method, base + path, json=body, timeout=TIMEOUT_S)
+        except (requests.RequestException, errors.GoogleAuthError) as error:
+            raise GoogleError(f"{api}.googleapis.com does not answer ({type(error).__name__})") from None
+        if answer.status_code == 200:
+            return cast(dict[str, Any], answer.json())
+        raise GoogleError(self._sentence(api, answer), answer.status_code)
+
+    def _sentence(self, api: str, answer: Any) -> str:
+        try:
+            error = cast(dict[str, Any], answer.json()["error"])
+        except (ValueError, KeyError, TypeError):
+            error = {}
+        details = cast(list[dict[str, Any]], error.get("details") or [])
+        if any(detail.get("reason") == "SERVICE_DISABLED" for detail in details):
+            enable = f"gcloud services enable {api}.googleapis.com --project {self.project}"
+            return f"{api}.googleapis.com is not enabled, so it does not tell; run: {enable}"
+        message = str(error.get("message") or answer.reason).strip().splitlines()[0]
+        return f"{api}.googleapis.com answers {answer.status_code}: {message[:200]}"
+
+
+def _first_line(error: BaseException) -> str:
+    first = error.args[0] if error.args else error
+    return str(first).strip().splitlines()[0][:160]

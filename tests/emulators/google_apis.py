@@ -1,0 +1,190 @@
+"""What `slipway doctor` asks of Google, over real HTTP: tokens, a project, APIs, permissions, quotas, buckets.
+
+Owns the answers of one project and the errors of Google's JSON APIs. Refuses to own anything that changes a project.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+TOKEN = "emulated-token"
+ACCOUNT = "me@real-project.iam.gserviceaccount.com"
+
+
+class ApiError(Exception):
+    def __init__(self, status: int, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+@dataclass
+class GoogleProject:
+    """What there is. quotas: by name, then by zone or region; `default` is for places without a line of their own."""
+
+    project: str = "real-project"
+    state: str = "ACTIVE"
+    services: set[str] = field(default_factory=set[str])
+    permissions: set[str] = field(default_factory=set[str])
+    quotas: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    buckets: dict[str, str] = field(default_factory=dict[str, str])  # name to location
+    page_size: int = 2
+
+
+class GoogleApis:
+    """Context manager around the server."""
+
+    def __init__(self, project: GoogleProject) -> None:
+        self.project = project
+        self.calls: list[str] = []
+        self.grants = True  # whether tokens are given
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.owner = self
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def write_credentials(self, file: Path) -> None:
+        """A service account's key, whose tokens this server gives."""
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        fields = {"type": "service_account", "client_email": ACCOUNT, "private_key_id": "1", "project_id": "elsewhere"}
+        file.write_text(json.dumps(fields | {"private_key": key.decode(), "token_uri": f"{self.url}/token"}))
+
+    # --- answers ---
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: bytes) -> dict[str, Any]:
+        for pattern, route in _ROUTES.items():
+            verb, _, form = pattern.partition(" ")
+            if verb == method and (found := re.fullmatch(form, path)):
+                return route(self, *map(unquote, found.groups()), query=query, body=body)
+        raise ApiError(404, f"The emulator does not know {method} {path}.")
+
+    def check(self, project: str, service: str = "") -> None:
+        if project != self.project.project:
+            raise ApiError(403, "The caller does not have permission")
+        if service and service not in self.project.services:
+            raise ApiError(403, f"{service} API has not been used in project {project} before.", "SERVICE_DISABLED")
+
+    def about(self, project: str, **_: Any) -> dict[str, Any]:
+        self.check(project)
+        return {"projectId": project, "projectNumber": "123", "lifecycleState": self.project.state}
+
+    def services(self, project: str, query: dict[str, str], **_: Any) -> dict[str, Any]:
+        self.check(project)
+        names = sorted(self.project.services)
+        start = int(query.get("pageToken") or 0)
+        page = names[start : start + self.project.page_size]
+        listed = [{"name": f"projects/123/services/{name}.googleapis.com", "state": "ENABLED"} for name in page]
+        more = start + len(page) < len(names)
+        return {"services": listed} | ({"nextPageToken": str(start + len(page))} if more else {})
+
+    def permissions(self, project: str, body: bytes, **_: Any) -> dict[str, Any]:
+        self.check(project)
+        asked = json.loads(body)["permissions"]
+        held = [name for name in asked if name in self.project.permissions]
+        return {"permissions": held} if held else {}
+
+    def quota(self, project: str, service: str, name: str, **_: Any) -> dict[str, Any]:
+        self.check(project, "cloudquotas")
+        if name not in self.project.quotas:
+            raise ApiError(404, f"QuotaInfo {name} of {service} is not found.")
+        rows: list[dict[str, Any]] = []
+        for place, value in self.project.quotas[name].items():
+            places: dict[str, Any] = {"applicableLocations": ["us-east5-b", "us-east5-a"]}
+            if place != "default":
+                places = {"dimensions": {"zone": place}, "applicableLocations": [place]}
+            rows.append(places | {"details": {"value": str(value)}})
+        return {"quotaId": name, "service": service, "dimensionsInfos": rows}
+
+    def bucket(self, name: str, **_: Any) -> dict[str, Any]:
+        if name not in self.project.buckets:
+            raise ApiError(404, "The specified bucket does not exist.")
+        return {"location": self.project.buckets[name]}
+
+
+_ROUTES: dict[str, Callable[..., dict[str, Any]]] = {
+    "GET /v1/projects/([^/:]+)": GoogleApis.about,
+    "GET /v1/projects/([^/:]+)/services": GoogleApis.services,
+    "POST /v1/projects/([^/:]+):testIamPermissions": GoogleApis.permissions,
+    "GET /v1/projects/([^/:]+)/locations/global/services/([^/]+)/quotaInfos/([^/]+)": GoogleApis.quota,
+    "GET /storage/v1/b/([^/]+)": GoogleApis.bucket,
+}
+
+
+def _admit(authorization: str) -> None:
+    if authorization != f"Bearer {TOKEN}":
+        raise ApiError(401, "Request had invalid authentication credentials.")
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    owner: GoogleApis
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Any
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    def do_POST(self) -> None:
+        self._serve()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass  # tests read `calls`
+
+    def _serve(self) -> None:
+        owner: GoogleApis = self.server.owner
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        try:
+            if parts.path == "/token":
+                self._send(*self._token(owner))
+                return
+            owner.calls.append(f"{self.command} {parts.path}")
+            _admit(self.headers.get("Authorization") or "")
+            self._send(200, owner.answer(self.command, parts.path, query, body))
+        except ApiError as error:
+            details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": error.reason}]
+            said = {"code": error.status, "message": str(error)} | ({"details": details} if error.reason else {})
+            self._send(error.status, {"error": said})
+
+    def _token(self, owner: GoogleApis) -> tuple[int, dict[str, Any]]:
+        if owner.grants:
+            return 200, {"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"}
+        return 400, {"error": "invalid_grant", "error_description": "Invalid JWT Signature."}
+
+    def _send(self, status: int, value: dict[str, Any]) -> None:
+        content = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)

@@ -1,0 +1,211 @@
+"""`slipway doctor` as people run it: what this machine has, and what an emulated project has; changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import names
+from infra.operate.google_project import ENDPOINT
+from infra.targets.foundation_settings import FoundationSettings
+from tests.emulators.google_apis import ACCOUNT, GoogleApis, GoogleProject
+from tests.emulators.object_store import ObjectStore
+from tests.engine.clone import ROOT, Clone, said
+
+LOCAL = ["stack file", "engine", "uv", "environment", "locks", "plugin", "wheelhouse", "stack lock"]
+NAMES = names.of("real-project", "us-east5", "slipway")
+QUOTA = "TPUV6EPerProjectPerZoneForTPUAPI"
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    return Clone.make(tmp_path_factory.mktemp("doctor") / "clone")
+
+
+@pytest.fixture(autouse=True)
+def no_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_CONFIG"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("NO_GCE_CHECK", "true")  # Google's switch: no metadata server is looked for
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture
+def google(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoogleApis]:
+    """A project that has all that v6e-32 needs."""
+    project = GoogleProject(
+        services={"compute", "storage", "tpu", "cloudquotas", "serviceusage"},
+        permissions={"tpu.nodes.create", "tpu.nodes.delete", "iam.serviceAccounts.actAs"},
+        quotas={QUOTA: {"us-east5-a": 0, "us-east5-b": 64}},
+        buckets={"mine": "US-EAST5", "theirs": "US"},
+    )
+    buckets = (NAMES.artifacts_bucket,)
+    with GoogleApis(project) as server, ObjectStore(tmp_path / "buckets", buckets) as store:
+        server.write_credentials(tmp_path / "key.json")
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
+        monkeypatch.setenv(ENDPOINT, server.url)
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
+        yield server
+
+
+def write(clone: Clone, stack: str, like: str = "v6e-32", **settings: Any) -> None:
+    document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{like}.yaml").read_text())
+    document["config"] |= {f"slipway:{key}": value for key, value in settings.items()}
+    (clone.directory / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(document))
+
+
+def doctor(clone: Clone, *arguments: str, code: int) -> dict[str, tuple[str, str]]:
+    """Verdict and sentence of each thing."""
+    done = clone.run("slipway", "doctor", *arguments, "--json")
+    assert done.returncode == code, said(done)
+    found = {finding["what"]: (finding["verdict"], finding["said"]) for finding in json.loads(done.stdout)}
+    assert not [sentence for _, sentence in found.values() if "\n" in sentence or not sentence]
+    return found
+
+
+def test_this_machine_needs_no_account(clone: Clone) -> None:
+    found = doctor(clone, code=0)
+    assert list(found) == ["stack files", *LOCAL[1:6], "stack lock", "credentials"]
+    assert {verdict for verdict, _ in found.values()} == {"ok"}
+    assert found["engine"][1].startswith("pulumi v3.")
+    assert "previews and target local need none" in found["credentials"][1]
+    of_local = doctor(clone, "local", code=0)
+    assert list(of_local) == LOCAL
+    shown = clone.run("slipway", "doctor", "local")
+    lines = shown.stdout.splitlines()
+    assert len(lines) == len(LOCAL), "one line each"
+    assert lines[0] == "ok        stack file   stacks/Pulumi.local.yaml is a stack of target local"
+
+
+def test_without_credentials_it_says_how_to_get_them(clone: Clone) -> None:
+    found = doctor(clone, "v6e-32", code=1)
+    assert found["credentials"] == ("wrong", "there are none; run: gcloud auth application-default login")
+    for what in ("project", "APIs", "roles", "quota", "foundation"):
+        assert found[what] == ("not asked", "no credentials")
+    assert [found[what][0] for what in LOCAL] == ["ok"] * len(LOCAL)
+
+
+def test_a_project_that_has_everything(clone: Clone, google: GoogleApis) -> None:
+    write(clone, "v6e-32.ready", project="real-project", training={"load_parameters_path": "gs://mine/0/items"})
+    found = doctor(clone, "v6e-32.ready", code=0)
+    assert {verdict for verdict, _ in found.values()} == {"ok"}
+    assert found["credentials"][1] == ACCOUNT
+    assert found["quota"][1].startswith(f"{QUOTA}: 64 in us-east5-b, 0 in us-east5-a, needs 32 chips")
+    assert found["training.load_parameters_path"] == ("ok", "gs://mine is in us-east5")
+    assert {call.partition(" ")[0] for call in google.calls} == {"GET", "POST"}
+    assert [call for call in google.calls if call.startswith("POST")] == [
+        "POST /v1/projects/real-project:testIamPermissions"
+    ]
+
+
+def test_what_a_project_lacks_is_said_with_the_fix(clone: Clone, google: GoogleApis) -> None:
+    google.project.services -= {"tpu"}
+    google.project.permissions -= {"tpu.nodes.create", "iam.serviceAccounts.actAs"}
+    google.project.quotas = {QUOTA: {"default": 16}}
+    write(clone, "v6e-32.lacks", project="real-project", prefix="other",
+          training={"load_parameters_path": "gs://theirs/0/items"})  # fmt: skip
+    found = doctor(clone, "v6e-32.lacks", code=1)
+    assert found["APIs"] == (
+        "wrong",
+        "not enabled: tpu; run: gcloud services enable tpu.googleapis.com --project real-project",
+    )
+    assert found["roles"][1] == (
+        "no permission for tpu.nodes.create, iam.serviceAccounts.actAs; have an owner of real-project give you "
+        "roles/tpu.admin and roles/iam.serviceAccountUser"
+    )
+    assert found["quota"][0] == "wrong"
+    assert "16 in us-east5-b, 16 in us-east5-a, but 32 chips are needed; ask for more at https" in found["quota"][1]
+    assert found["foundation"][0] == "wrong"
+    assert "and run: pulumi up --stack foundation.us-east5" in found["foundation"][1]
+    assert "bucket 'theirs' lies in us, but the hosts are in us-east5" in found["training.load_parameters_path"][1]
+
+
+def test_what_could_not_be_asked_says_why(clone: Clone, google: GoogleApis) -> None:
+    write(clone, "v6e-32.mute", project="real-project")
+    google.project.services -= {"cloudquotas"}
+    found = doctor(clone, "v6e-32.mute", code=0)
+    assert found["quota"] == (
+        "not asked",
+        "cloudquotas.googleapis.com is not enabled, so it does not tell; run: gcloud services enable "
+        "cloudquotas.googleapis.com --project real-project",
+    )
+    write(clone, "v6e-32.else", project="their-project")
+    other = doctor(clone, "v6e-32.else", code=1)
+    assert other["project"] == (
+        "wrong",
+        "cloudresourcemanager.googleapis.com answers 403: The caller does not have permission",
+    )
+    assert other["APIs"][0] == "not asked"
+    google.project.state = "DELETE_REQUESTED"
+    assert doctor(clone, "v6e-32.mute", code=1)["project"][1].endswith("run: gcloud projects undelete real-project")
+    assert doctor(clone, "v6e-32", code=1)["project"][1].startswith("project is still 'my-project'")
+    google.grants = False
+    expired = doctor(clone, "v6e-32.mute", code=1)["credentials"]
+    assert expired[0] == "wrong"
+    assert expired[1].startswith("they are no longer valid (invalid_grant: Invalid JWT Signature.")
+
+
+def test_a_domain_scoped_project(clone: Clone, google: GoogleApis) -> None:
+    google.project.project = "example.com:thing"
+    write(clone, "v6e-32.scoped", project="example.com:thing")
+    found = doctor(clone, "v6e-32.scoped", code=1)
+    assert [found[what][0] for what in ("project", "APIs", "roles", "quota")] == ["ok"] * 4
+    assert found["foundation"][0] == "wrong"
+
+
+def test_a_foundation(clone: Clone, google: GoogleApis) -> None:
+    write(clone, "foundation.mine", like="foundation.us-east5", project="real-project", egress="nat")
+    found = doctor(clone, "foundation.mine", code=1)
+    every = FoundationSettings.model_validate(
+        {"stack": "s", "project": "real-project", "region": "us-east5", "owner": "me"}
+    )
+    missing = sorted(set(every.services) - google.project.services)
+    assert found["APIs"] == ("ok", f"`up` enables {', '.join(missing)}")
+    assert "compute.routers.create; have an owner" in found["roles"][1]
+    assert found["plugin"][0] == "wrong"
+    assert "run: .venv/bin/pulumi plugin install resource gcp 10." in found["plugin"][1]
+    assert "wheelhouse" not in found
+
+
+def test_a_lock_that_a_killed_engine_left(clone: Clone) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    folder = clone.directory / ".slipway/state/.pulumi/locks/organization/slipway/local"
+    folder.mkdir(parents=True)
+    lock = folder / "1.json"
+    fields = {"username": "me", "hostname": os.uname().nodename, "timestamp": datetime.now(UTC).isoformat()}
+    lock.write_text(json.dumps(fields | {"pid": ended.pid}))
+    verdict, sentence = doctor(clone, "local", code=1)["stack lock"]
+    assert verdict == "wrong"
+    assert sentence.startswith(f"a killed pulumi (pid {ended.pid}) left stack 'local' locked; run: ")
+    assert sentence.endswith(".venv/bin/pulumi cancel --yes --stack local")
+    assert doctor(clone, "v6e-32", code=1)["stack lock"][0] == "ok", "another stack's"
+    lock.write_text(json.dumps(fields | {"pid": os.getpid()}))
+    assert doctor(clone, "local", code=0)["stack lock"] == ("ok", f"'local' is in use by pid {os.getpid()}")
+    lock.write_text("{")
+    assert "has an unreadable lock" in doctor(clone, "local", code=1)["stack lock"][1]
+    lock.unlink()
+
+
+def test_what_is_wrong_here(tmp_path: Path) -> None:
+    clone = Clone.make(tmp_path / "clone")
+    (clone.directory / "stacks" / "Pulumi.v6e-32.yaml").write_bytes("config:\n".encode("utf-16"))
+    assert doctor(clone, code=1)["stack files"][1].endswith("save it as UTF-8")
+    write(clone, "local.python", like="local", python_archive="no-such.tar.gz")
+    wheelhouse = doctor(clone, "local.python", code=1)["wheelhouse"]
+    assert wheelhouse == ("wrong", "python_archive is 'no-such.tar.gz', which is no file; give one, or `fetch`")
+    (clone.directory / "training" / "locks" / "pylock.cpu-stable.toml").unlink()
+    assert "make it with: make lock" in doctor(clone, "local", code=1)["locks"][1]
+    project = clone.directory / "pyproject.toml"
+    project.write_text(project.read_text().replace('"rich>=13"', '"rich>=13.1"'))
+    assert doctor(clone, "v5e-8", code=1)["locks"][1].startswith("uv.lock is older than pyproject.toml; run: make lock")
+    assert "no file stacks/Pulumi.v7e-32.yaml" in doctor(clone, "v7e-32", code=1)["stack file"][1]
