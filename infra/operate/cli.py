@@ -17,6 +17,7 @@ from infra.operate import (
     backend_cli,
     emulate_cli,
     hardware_cli,
+    orphans_cli,
     patches_cli,
     preview_cli,
     stack_cli,
@@ -40,6 +41,7 @@ app.add_typer(stack_cli.app, name="stack")
 app.command("preview")(preview_cli.preview)
 app.command("hardware")(hardware_cli.hardware)
 app.command("gc")(artifacts_cli.gc)
+app.command("orphans")(orphans_cli.orphans)
 
 Stack = Annotated[str, typer.Argument(help="A stack: `local` is stacks/Pulumi.local.yaml.")]
 
