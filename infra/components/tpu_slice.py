@@ -9,8 +9,8 @@ from typing import Any, cast
 import pulumi
 
 from infra.components.resources import Bundle, BundleArgs, Ours, Wheelhouse, WheelhouseArgs
-from infra.providers.queued_resource import QueuedResourceInputs
 from infra.providers.slice_ready import SliceReadyInputs
+from infra.providers.tpu_inputs import QueuedResourceInputs
 from infra.providers.tpu_stack_guard import TpuStackGuardInputs
 
 
@@ -22,13 +22,12 @@ class TpuStackGuard(Ours):
 
 
 class QueuedResource(Ours):
-    """A request for slices; there as soon as it is accepted."""
+    """A request for slices; there as soon as it is accepted, in one of its zones."""
 
-    create_time: pulumi.Output[str]
-    state: pulumi.Output[str]
+    made: pulumi.Output[str]
 
     def __init__(self, name: str, args: QueuedResourceInputs, opts: pulumi.ResourceOptions) -> None:
-        super().__init__("slipway:tpu:QueuedResource", name, args, ("create_time", "state"), opts)
+        super().__init__("slipway:tpu:QueuedResource", name, args, ("made",), opts)
 
 
 class SliceReady(Ours):
@@ -36,9 +35,10 @@ class SliceReady(Ours):
 
     state: pulumi.Output[str]
     ready: pulumi.Output[int]
+    zone: pulumi.Output[str]
 
     def __init__(self, name: str, args: SliceReadyInputs, opts: pulumi.ResourceOptions) -> None:
-        super().__init__("slipway:tpu:SliceReady", name, args, ("state", "ready"), opts)
+        super().__init__("slipway:tpu:SliceReady", name, args, ("state", "ready", "zone"), opts)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class TpuSlice(pulumi.ComponentResource):
         wheelhouse = Wheelhouse("wheelhouse", args.wheelhouse, after(guard))
         bundle = Bundle("bundle", args.bundle, after(guard))
         request = QueuedResource("request", args.request, after(guard, wheelhouse, bundle))
-        made = cast(Any, request.create_time)  # an output where the provider will see its value
+        made = cast(Any, request.made)  # an output where the provider will see its value
         ready = SliceReady("ready", dataclasses.replace(args.ready, made=made), after(request))
-        self.state = ready.state
-        self.register_outputs({"state": self.state})
+        self.state, self.zone = ready.state, ready.zone
+        self.register_outputs({"state": self.state, "zone": self.zone})

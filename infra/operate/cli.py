@@ -18,6 +18,7 @@ from infra.operate import (
     doctor_cli,
     emulate_cli,
     hardware_cli,
+    orphans_cli,
     patches_cli,
     preview_cli,
     stack_cli,
@@ -42,6 +43,7 @@ app.command("preview")(preview_cli.preview)
 app.command("doctor")(doctor_cli.doctor)
 app.command("hardware")(hardware_cli.hardware)
 app.command("gc")(artifacts_cli.gc)
+app.command("orphans")(orphans_cli.orphans)
 
 Stack = Annotated[str, typer.Argument(help="A stack: `local` is stacks/Pulumi.local.yaml.")]
 

@@ -1,94 +1,30 @@
 """slipway:tpu:QueuedResource: a request for TPU slices, every field of the Cloud TPU API's v2.
 
-Owns the request's inputs, what a change of each means, and create, read and delete. Create returns once the request
-is accepted; whether chips ever come is SliceReady's business. Not run on real hardware.
+Owns the request's inputs, what a change of each means, and read and drift. Create returns once the request is
+accepted; whether chips ever come is SliceReady's business, and how one is asked for tpu_request.py's. Not run on real
+hardware.
 
-What an update means: the API has no PATCH for a request and ignores its copy of labels, tags, metadata, disks and
-description once nodes exist, so those are patched on the nodes.
+Its id says no zone: the request lies in one of `zones`, SliceReady may move it to the next, and it is found again by
+name and label. What an update means: the API has no PATCH for a request and ignores its copy of labels, tags, metadata
+and description once nodes exist, so those are patched on the nodes.
 """
 
 from __future__ import annotations
 
-import re
-import uuid
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from infra.names import STACK_LABEL
-from infra.providers import tpu_api
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, Unknown, ignored, replaces, updates
-
-METADATA_LIMIT = 256 * 1024  # bytes of one value, as on Compute Engine
-POLL_S = 2.0
-ACCEPT_TIMEOUT_S = 300.0
-
-_FIXED = "a request cannot be changed once it is made"
-_SIZE = "chips are given to a request as a whole"
-_IMAGE = "a node's image is chosen when it is made"
-_WIRING = "a node's network is chosen when it is made"
-_TERMS = "the queue serves a request on the terms it was made with"
-
-
-@dataclass(frozen=True)
-class QueuedResourceInputs:
-    """Durations in seconds (0: none), times as RFC 3339 (empty: none). `nodes` is the number of slices.
-
-    `networks` are one or more of network, subnetwork, enable_external_ips, can_ip_forward, queue_count;
-    `data_disks` of source_disk and mode (read-write, read-only).
-    """
-
-    project: str = replaces("a request belongs to one project")
-    zone: str = replaces("a request belongs to one zone")
-    name: str = replaces(_FIXED)
-    nodes: int = replaces(_SIZE)
-    accelerator_type: str = replaces(_SIZE)
-    runtime_version: str = replaces(_IMAGE)
-    tier: str = replaces(_TERMS)
-    networks: list[dict[str, Any]] = replaces(_WIRING)
-    service_account: str = replaces("a node's service account is chosen when it is made")
-    scopes: list[str] = replaces("a node's service account is chosen when it is made")
-    labels: dict[str, str] = updates()
-    tags: list[str] = updates()
-    metadata: dict[str, str] = updates()
-    data_disks: list[dict[str, str]] = updates()
-    description: str = updates(default="")
-    reservation: str = replaces(_TERMS, default="")
-    min_duration_s: int = replaces(_TERMS, default=0)
-    valid_until_s: int = replaces(_TERMS, default=0)
-    valid_until: str = replaces(_TERMS, default="")
-    valid_after_s: int = replaces(_TERMS, default=0)
-    valid_after: str = replaces(_TERMS, default="")
-    topology: str = replaces(_SIZE, default="")  # with accelerator_kind instead of accelerator_type
-    accelerator_kind: str = replaces(_SIZE, default="")  # V5LITE_POD, V5P, V6E
-    cidr_block: str = replaces(_WIRING, default="")
-    secure_boot: bool = replaces(_IMAGE, default=False)
-    fallback_zones: list[str] = ignored(default_factory=list)  # only SliceReady moves a request to them
-
-    @property
-    def parent(self) -> str:
-        return f"projects/{self.project}/locations/{self.zone}"
-
-    @property
-    def path(self) -> str:
-        return f"{self.parent}/queuedResources/{self.name}"
-
-    @property
-    def node_names(self) -> tuple[str, ...]:
-        """The API numbers the nodes of a multislice request from 0."""
-        ids = [self.name] if self.nodes == 1 else [f"{self.name}-{number}" for number in range(self.nodes)]
-        return tuple(f"{self.parent}/nodes/{identifier}" for identifier in ids)
-
-
-TIERS = ("on-demand", "spot", "reserved", "guaranteed")
-_NETWORK_KEYS = {"network", "subnetwork", "enable_external_ips", "can_ip_forward", "queue_count"}
-_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+from infra.providers import tpu_cleanup, tpu_request
+from infra.providers.resource import UNKNOWN, Context, OnChange, Outputs, Resource, Unknown
+from infra.providers.tpu_inputs import QueuedResourceInputs, problems
 
 
 class QueuedResource(Resource[QueuedResourceInputs]):
     token: ClassVar[str] = "slipway:tpu:QueuedResource"
     inputs = QueuedResourceInputs
-    timeout_s: ClassVar[float] = 1200.0
+    timeout_s: ClassVar[float] = 1800.0
+    refresh_before_update: ClassVar[bool] = True  # preemption is drift in the next preview
 
     def check(self, values: Mapping[str, Any]) -> list[tuple[str, str]]:
         failures = super().check(values)
@@ -97,168 +33,62 @@ class QueuedResource(Resource[QueuedResourceInputs]):
         return problems(self.parse(values))
 
     def create(self, context: Context, new: QueuedResourceInputs) -> tuple[str, Outputs]:
-        # The same request of the same resource has the same id, so that a repeated POST is one.
-        request_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{context.urn} {new.path} {new.labels}"))
-        try:
-            tpu_api.create(new.parent, new.name, body(new), request_id)
-        except tpu_api.ThereAlreadyError:
-            _refuse_foreign(new)
-        context.accept(new.path, {"state": "CREATING", "create_time": ""})
-        waited = 0.0
-        while (found := tpu_api.get(new.path)) is None:
-            if waited > ACCEPT_TIMEOUT_S:
-                raise ResourceError(f"{new.path} was accepted but does not appear; run `pulumi up` again")
-            context.report(f"{new.name}: waiting for the request to appear")
-            context.wait(POLL_S)
-            waited += POLL_S
-        return new.path, _outputs(found)
+        return new.identifier, _outputs(tpu_request.ensure(context, new))
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
-        found = tpu_api.get(identifier)
-        return _outputs(found) if found else None
+        inputs = self.parse(outputs)
+        found = tpu_request.find(context, inputs, outputs.get("zone", ""))
+        if found is None:
+            return None
+        seen = _outputs(found)
+        if found.state == "ACTIVE":
+            there = tpu_request.nodes(context, inputs, found.zone)
+            seen["differs"] = tpu_request.differences(inputs, there)
+            seen["lost"] = tpu_request.lost(inputs, there)
+        return seen
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: QueuedResourceInputs) -> Outputs:
-        wanted = _node(new)
-        fields = ("labels", "tags", "metadata", "data_disks", "description")
-        there = {str(node.name) for node in tpu_api.nodes(new.parent)}
-        for name in new.node_names:
-            if name in there:
-                context.report(f"updating {name.rpartition('/')[2]}")
-                tpu_api.update_node({"name": name} | {key: wanted[key] for key in fields}, list(fields))
-        return {key: outputs.get(key, "") for key in ("state", "create_time")}
+        context.accept(identifier, {key: outputs.get(key, "") for key in _OUTPUTS} | _AS_WANTED)
+        return _outputs(tpu_request.ensure(context, new, outputs.get("zone", "")))
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
-        remove(context, identifier)
+        """Also what lies in a zone that it was moved to, or that a POST without an answer has left."""
+        inputs = self.parse(outputs)
+        zones = dict.fromkeys([zone for zone in (outputs.get("zone", ""), *inputs.zones) if zone])
+        tpu_cleanup.remove_labelled(context, [inputs.parent(zone) for zone in zones], inputs.owns)
+
+    def drift(self, outputs: Outputs) -> list[str]:
+        ended = outputs.get("state") in tpu_request.ENDED or bool(outputs.get("lost"))
+        return [*(["state"] if ended else []), *(["differs"] if outputs.get("differs") else [])]
+
+    def planned(self, state: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+        """What has ended is asked for anew, and SliceReady waits anew."""
+        known = super().planned(state, new)
+        if "state" in self.drift(dict(state)):
+            known |= dict.fromkeys(_OUTPUTS, UNKNOWN)
+        return known
+
+    def changes(
+        self, old: Mapping[str, Any], new: Mapping[str, Any], state: Mapping[str, Any] | None = None
+    ) -> dict[str, OnChange]:
+        """Other zones to try are no reason to give up the one that it is in."""
+        found = super().changes(old, new, state)
+        if found.get("zones") is OnChange.REPLACE:
+            here = (state or {}).get("zone") or old["zones"][0]
+            if isinstance(new["zones"], list) and here in new["zones"]:
+                found["zones"] = OnChange.UPDATE
+        return found
+
+    def parse(self, values: Mapping[str, Any]) -> QueuedResourceInputs:
+        """From checked inputs, or from a state, which holds outputs too."""
+        names = {field.name for field in dataclasses.fields(QueuedResourceInputs)}
+        return super().parse({key: value for key, value in values.items() if key in names})
 
 
-def remove(context: Context, path: str) -> None:
-    """Delete a request with its nodes, and wait until it is gone."""
-    request_id = str(uuid.uuid4())
-    tpu_api.delete(path, request_id)
-    while (found := tpu_api.get(path)) is not None:
-        context.report(f"{path.rpartition('/')[2]}: {_state(found)}")
-        if _state(found) not in ("DELETING", "SUSPENDING"):
-            tpu_api.delete(path, request_id)
-        context.wait(POLL_S)
+_OUTPUTS = ("state", "zone", "made", "create_time", "reason")
+_AS_WANTED: Outputs = {"differs": [], "lost": []}
 
 
-def body(new: QueuedResourceInputs) -> dict[str, Any]:
-    """The request as the API's v2 QueuedResource, fields in the client's own names. Pure."""
-    spec: dict[str, Any] = {"parent": new.parent, "node": _node(new)}
-    if new.nodes == 1:
-        spec["node_id"] = new.name
-    else:
-        spec["multislice_params"] = {"node_count": new.nodes, "node_id_prefix": new.name}
-    request: dict[str, Any] = {"tpu": {"node_spec": [spec]}}
-    if new.tier == "spot":
-        request["spot"] = {}
-    if new.tier in ("guaranteed", "reserved"):
-        request["guaranteed"] = {"min_duration": {"seconds": new.min_duration_s}} if new.min_duration_s else {}
-    if new.reservation:
-        request["reservation_name"] = (
-            new.reservation if "/" in new.reservation else f"{new.parent}/reservations/{new.reservation}"
-        )
-    policy: dict[str, Any] = {}
-    for word in ("until", "after"):
-        if length := getattr(new, f"valid_{word}_s"):
-            policy[f"valid_{word}_duration"] = {"seconds": length}
-        if moment := getattr(new, f"valid_{word}"):
-            policy[f"valid_{word}_time"] = moment
-    return request | ({"queueing_policy": policy} if policy else {})
-
-
-def _node(new: QueuedResourceInputs) -> dict[str, Any]:
-    node: dict[str, Any] = {
-        "runtime_version": new.runtime_version,
-        "service_account": {"email": new.service_account, "scope": new.scopes},
-        "labels": new.labels,
-        "tags": new.tags,
-        "metadata": new.metadata,
-        "description": new.description,
-        "data_disks": [
-            {"source_disk": disk["source_disk"], "mode": disk["mode"].upper().replace("-", "_")}
-            for disk in new.data_disks
-        ],
-    }
-    if new.accelerator_kind:
-        node["accelerator_config"] = {"type_": new.accelerator_kind, "topology": new.topology}
-    else:
-        node["accelerator_type"] = new.accelerator_type
-    if len(new.networks) == 1:
-        node["network_config"] = new.networks[0]
-    else:
-        node["network_configs"] = new.networks
-    if new.tier == "reserved":
-        node["scheduling_config"] = {"reserved": True}  # v2 has no `guaranteed.reserved`; not run against the API
-    if new.cidr_block:
-        node["cidr_block"] = new.cidr_block
-    if new.secure_boot:
-        node["shielded_instance_config"] = {"enable_secure_boot": True}
-    return node
-
-
-def problems(new: QueuedResourceInputs) -> list[tuple[str, str]]:
-    """Pairs of key and one sentence for what the API would refuse minutes later. Pure."""
-    found: list[tuple[str, str]] = []
-
-    def refuse(key: str, sentence: str) -> None:
-        found.append((key, sentence))
-
-    longest = new.node_names[-1].rpartition("/")[2] if new.nodes >= 1 else new.name
-    if new.nodes < 1:
-        refuse("nodes", f"nodes is {new.nodes}; give the number of slices, from 1")
-    if not _ID.fullmatch(longest):
-        refuse("name", f"'{longest}' is not a node's id; give at most 63 of a-z, 0-9 and '-', from a letter")
-    if new.tier not in TIERS:
-        refuse("tier", f"tier is '{new.tier}'; allowed: {', '.join(TIERS)}")
-    if new.reservation and new.tier not in ("reserved", "guaranteed"):
-        refuse("reservation", f"a reservation goes with tier reserved or guaranteed, not with {new.tier}")
-    if new.min_duration_s and new.tier != "guaranteed":
-        refuse("min_duration_s", f"min_duration goes with tier guaranteed, not with {new.tier}")
-    for word in ("until", "after"):
-        if getattr(new, f"valid_{word}_s") and getattr(new, f"valid_{word}"):
-            refuse(f"valid_{word}", f"valid_{word} is a length of time or a time, not both")
-    if bool(new.accelerator_type) == bool(new.accelerator_kind) or bool(new.accelerator_kind) != bool(new.topology):
-        refuse("accelerator_type", "give accelerator_type, or accelerator_kind with topology")
-    if not new.networks:
-        refuse("networks", "networks is empty, which means the project's default network; name one")
-    for network in new.networks:
-        if unknown := set(network) - _NETWORK_KEYS:
-            allowed = ", ".join(sorted(_NETWORK_KEYS))
-            refuse("networks", f"a network has {', '.join(sorted(unknown))}; allowed: {allowed}")
-    for disk in new.data_disks:
-        if set(disk) != {"source_disk", "mode"} or disk["mode"] not in ("read-write", "read-only"):
-            refuse("data_disks", f"a data disk has source_disk and mode (read-write or read-only), not {disk}")
-    for key, text in new.metadata.items():
-        if len(text.encode()) > METADATA_LIMIT:
-            refuse("metadata", f"metadata '{key}' has {len(text.encode()):,} bytes; the limit is {METADATA_LIMIT:,}")
-    if STACK_LABEL not in new.labels:
-        refuse("labels", f"labels lack '{STACK_LABEL}', by which a lost request is found again")
-    return found
-
-
-def _refuse_foreign(new: QueuedResourceInputs) -> None:
-    """Go on with a request that a killed `up` has made, and stop at somebody else's."""
-    found = tpu_api.get(new.path)
-    if found is None:
-        return
-    label = stack_label(found)
-    if label != new.labels[STACK_LABEL]:
-        raise ResourceError(
-            f"{new.path} is there already and not this stack's (label {STACK_LABEL}: {label or 'none'}); "
-            f"delete it, or give the stack another `prefix`"
-        )
-
-
-def stack_label(found: Any) -> str:
-    specs = list(found.tpu.node_spec)
-    return str(specs[0].node.labels.get(STACK_LABEL, "")) if specs else ""
-
-
-def _state(found: Any) -> str:
-    return str(found.state.state.name)
-
-
-def _outputs(found: Any) -> Outputs:
-    made = found.create_time
-    return {"state": _state(found), "create_time": made.isoformat() if made else ""}
+def _outputs(found: tpu_request.Request) -> Outputs:
+    """`made` is the same wherever SliceReady moves the request, and another once it is asked for anew."""
+    return {key: getattr(found, key) for key in _OUTPUTS} | _AS_WANTED

@@ -77,10 +77,18 @@ class Context:
         """Something exists now under this id: from here on a failure reports it as made, but not ready."""
         self.accepted = (identifier, outputs)
 
+    def now(self) -> float:
+        """Seconds of the clock that `deadline` and `wait` are measured by."""
+        return time.monotonic()
+
+    def pause(self, seconds: float) -> bool:
+        """Sleep; True as soon as the operator has pressed Ctrl-C."""
+        return self.cancelled.wait(seconds)
+
     def wait(self, seconds: float) -> None:
         """Sleep, or raise CancelledError or DeadlineError."""
-        remaining = self.deadline - time.monotonic()
-        if self.cancelled.wait(max(0.0, min(seconds, remaining))):
+        remaining = self.deadline - self.now()
+        if self.pause(max(0.0, min(seconds, remaining))):
             raise CancelledError("stopped by Ctrl-C; run `pulumi up` again to go on, or `pulumi destroy`")
         if remaining <= seconds:
             raise DeadlineError("not ready before its timeout; run `pulumi up` again to go on waiting")
@@ -129,8 +137,15 @@ class Resource[I](ABC):
                 failures.append((name, f"'{name}' is {values[name]!r}, expected {field.type}"))
         return failures
 
-    def changes(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, OnChange]:
-        """Every input that differs, with what that means."""
+    def planned(self, state: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+        """What a preview says of the outputs after an update; UNKNOWN is a value too."""
+        return {**state, **new}
+
+    def changes(
+        self, old: Mapping[str, Any], new: Mapping[str, Any], state: Mapping[str, Any] | None = None
+    ) -> dict[str, OnChange]:
+        """Every input that differs, with what that means; `state` holds the outputs, where there are any."""
+        del state
         table = {field.name: field.metadata["on_change"] for field in dataclasses.fields(cast(Any, self.inputs))}
         return {
             name: kind for name, kind in table.items() if kind is not OnChange.IGNORE and old.get(name) != new.get(name)

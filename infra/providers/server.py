@@ -114,8 +114,9 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
-        changes = resource.changes(to_values(request.old_inputs), to_values(request.news))
-        drifted = resource.drift(to_values(request.olds))
+        state = to_values(request.olds)
+        changes = resource.changes(to_values(request.old_inputs), to_values(request.news), state)
+        drifted = resource.drift(state)
         kinds = {
             OnChange.UPDATE: provider_pb2.PropertyDiff.UPDATE,
             OnChange.REPLACE: provider_pb2.PropertyDiff.UPDATE_REPLACE,
@@ -164,7 +165,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         resource = self._resource(request.urn, context)
         news, olds = to_values(request.news), to_values(request.olds)
         if request.preview:
-            return provider_pb2.UpdateResponse(properties=to_struct(olds | news))
+            return provider_pb2.UpdateResponse(properties=to_struct(resource.planned(olds, news)))
         call = self._context(request, resource)
         call.accept(request.id, {})
         outputs = self._act(context, call, news, lambda: resource.update(call, request.id, olds, resource.parse(news)))

@@ -1,22 +1,35 @@
-"""The Cloud TPU API as our resources use it: Google's client, its endpoint, its errors as one sentence.
+"""The Cloud TPU API as our resources use it: Google's client, its endpoint, retries, its errors as one sentence.
 
-Owns which calls there are. Refuses to own what they mean for a resource (queued_resource.py, slice_ready.py). Google's
-client is imported by the first call: it costs 0.8 s, and a preview makes none. Not run against Google's own service.
+Owns which calls there are and which failures are worth another try. Refuses to own what a call means for a resource
+(queued_resource.py, slice_ready.py, tpu_cleanup.py). Google's client is imported by the first call: it costs 0.8 s, and
+a preview of what is not there yet makes none. Not run against Google's own service.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+import random
+import re
+import threading
+import uuid
+from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from infra.providers.resource import ResourceError
+from infra.providers.resource import Context, ResourceError
 
 ENDPOINT = "SLIPWAY_TPU_ENDPOINT"  # another server: http://127.0.0.1:<port> of an emulator
 CALL_TIMEOUT_S = 30.0
+RETRY_FOR_S = 300.0
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 1.0, 30.0
+_CANCEL_POLL_S = 0.05
+_TRANSIENT = (429, 500, 502, 503, 504)
+_LOGIN = "run `gcloud auth application-default login`"
+ALL_ZONES = "-"
 
 
 class GoneError(ResourceError):
@@ -27,100 +40,294 @@ class ThereAlreadyError(ResourceError):
     """The id is taken."""
 
 
+class BusyError(ResourceError):
+    """Something is under way with it already, or must end before."""
+
+
+class FullError(ResourceError):
+    """This zone cannot serve the request now: no quota or no capacity in it."""
+
+
+class SilentError(ResourceError):
+    """No answer that can be read: whether the call had an effect is not known."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Of a create, an update or a delete. `code` is google.rpc's, 0 where all is well."""
+
+    name: str
+    done: bool
+    code: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What a failure of a call is, and whether another try may help."""
+
+    error: ResourceError
+    again: bool = False
+    after_s: float = 0.0
+
+
+class _UnreadableError(Exception):
+    """An answer with status 200 that says nothing."""
+
+
 @cache
 def types() -> Any:
     """google.cloud.tpu_v2."""
     return importlib.import_module("google.cloud.tpu_v2")
 
 
-@cache
-def _client() -> Any:
-    endpoint = os.environ.get(ENDPOINT, "")
-    options: dict[str, Any] = {"transport": "rest"}
-    if endpoint:
-        options["client_options"] = {"api_endpoint": endpoint}
-    if endpoint.startswith("http://127."):
-        credentials: Any = importlib.import_module("google.auth.credentials")
-        options["credentials"] = credentials.AnonymousCredentials()
-    try:
-        return types().TpuClient(**options)
-    except importlib.import_module("google.auth.exceptions").DefaultCredentialsError:
-        raise ResourceError(
-            "no Google credentials on this machine; run `gcloud auth application-default login`"
-        ) from None
+# --- calls ---
 
 
-@contextmanager
-def _one_sentence(doing: str) -> Generator[None]:
-    errors: Any = importlib.import_module("google.api_core.exceptions")
-    transport: Any = importlib.import_module("google.auth.exceptions")
-    requests: Any = importlib.import_module("requests.exceptions")
-    try:
-        yield
-    except errors.NotFound:
-        raise GoneError(f"cannot {doing}: it is not there") from None
-    except errors.AlreadyExists:
-        raise ThereAlreadyError(f"cannot {doing}: the id is taken") from None
-    except errors.GoogleAPICallError as error:
-        raise ResourceError(f"cannot {doing}: {error.code} {error.message}; run it again") from None
-    except (requests.RequestException, transport.TransportError, errors.RetryError) as error:
-        raise ResourceError(f"cannot {doing}: the TPU API does not answer ({type(error).__name__})") from None
-
-
-def create(parent: str, identifier: str, body: Mapping[str, Any], request_id: str) -> None:
-    """Ask for a queued resource. Raises ThereAlreadyError where the id is taken."""
+def create(context: Context, parent: str, identifier: str, body: Mapping[str, Any], request_id: str) -> Operation:
+    """Ask for a queued resource; a repeated call with the same request id is one. Raises ThereAlreadyError."""
     request = types().CreateQueuedResourceRequest(
         parent=parent,
         queued_resource_id=identifier,
         queued_resource=types().QueuedResource(body),
         request_id=request_id,
     )
-    with _one_sentence(f"create {parent}/queuedResources/{identifier}"):
-        _client().create_queued_resource(request=request, timeout=CALL_TIMEOUT_S)
+    return _begun(context, f"create {parent}/queuedResources/{identifier}", "create_queued_resource", request=request)
 
 
-def get(name: str) -> Any | None:
+def get(context: Context, name: str) -> Any | None:
     """The queued resource, or None."""
     try:
-        with _one_sentence(f"read {name}"):
-            return _client().get_queued_resource(name=name, timeout=CALL_TIMEOUT_S)
+        return _call(context, f"read {name}", lambda: _named(_google("get_queued_resource", name=name), name))
     except GoneError:
         return None
 
 
-def delete(name: str, request_id: str) -> None:
-    """Begin to delete, nodes included. What is gone already is fine."""
-    request = types().DeleteQueuedResourceRequest(name=name, force=True, request_id=request_id)
-    try:
-        with _one_sentence(f"delete {name}"):
-            _client().delete_queued_resource(request=request, timeout=CALL_TIMEOUT_S)
-    except GoneError:
-        return
+def delete(context: Context, name: str) -> None:
+    """Begin to delete, nodes included. What is gone or being deleted already is fine."""
+    request = types().DeleteQueuedResourceRequest(name=name, force=True, request_id=str(uuid.uuid4()))
+    with contextlib.suppress(GoneError, BusyError):
+        _begun(context, f"delete {name}", "delete_queued_resource", request=request)
 
 
-def listed(parent: str) -> list[Any]:
-    with _one_sentence(f"list the queued resources of {parent}"):
-        return list(_client().list_queued_resources(parent=parent, timeout=CALL_TIMEOUT_S))
+def listed(context: Context, parent: str) -> list[Any]:
+    """All queued resources of a zone. An empty answer and an answer that says nothing read the same: ask twice."""
+    return _pages(
+        context, f"list the queued resources of {parent}", "list_queued_resources", "queued_resources", parent
+    )
 
 
-def nodes(parent: str) -> list[Any]:
-    with _one_sentence(f"list the nodes of {parent}"):
-        return list(_client().list_nodes(parent=parent, timeout=CALL_TIMEOUT_S))
+def nodes(context: Context, parent: str) -> list[Any]:
+    """All nodes of a zone; see `listed`."""
+    return _pages(context, f"list the nodes of {parent}", "list_nodes", "nodes", parent)
 
 
-def update_node(node: Mapping[str, Any], fields: list[str]) -> None:
-    """Change labels, tags, metadata ... of a node in place."""
+def update_node(context: Context, node: Mapping[str, Any], fields: list[str]) -> Operation:
+    """Change labels, tags, metadata or description of a node in place."""
     mask: Any = importlib.import_module("google.protobuf.field_mask_pb2")
-    with _one_sentence(f"update {node['name']}"):
-        _client().update_node(node=types().Node(node), update_mask=mask.FieldMask(paths=fields), timeout=CALL_TIMEOUT_S)
+    arguments = {"node": types().Node(node), "update_mask": mask.FieldMask(paths=fields)}
+    return _begun(context, f"update {node['name']}", "update_node", **arguments)
 
 
-def guest_attributes(node: str, path: str) -> list[str]:
+def delete_node(context: Context, name: str) -> None:
+    """Begin to delete a node that no request owns. What is gone or being deleted already is fine."""
+    with contextlib.suppress(GoneError, BusyError):
+        _begun(context, f"delete {name}", "delete_node", name=name)
+
+
+def operation(context: Context, name: str) -> Operation | None:
+    """How an operation stands, or None where it is forgotten."""
+    try:
+        return _call(context, f"read {name}", lambda: _operation(_google("get_operation", {"name": name})))
+    except GoneError:
+        return None
+
+
+def guest_attributes(context: Context, node: str, path: str) -> list[str]:
     """Values that the node's hosts have written below the path, `namespace/key`; hosts that wrote none are left out."""
     request = types().GetGuestAttributesRequest(name=node, query_path=path)
+    doing = f"read the guest attributes of {node}"
     try:
-        with _one_sentence(f"read the guest attributes of {node}"):
-            found = _client().get_guest_attributes(request=request, timeout=CALL_TIMEOUT_S).guest_attributes
+        found = _call(context, doing, lambda: _google("get_guest_attributes", request=request).guest_attributes)
     except GoneError:
         return []
     return [str(item.value) for host in found for item in host.query_value.items]
+
+
+# --- how a call is made ---
+
+
+def _google(method: str, *request: Any, **arguments: Any) -> Any:
+    client = _client(os.environ.get(ENDPOINT, ""))
+    return getattr(client, method)(*request, retry=None, timeout=CALL_TIMEOUT_S, **arguments)
+
+
+@cache
+def _client(endpoint: str) -> Any:
+    options: dict[str, Any] = {"transport": "rest"}
+    if endpoint:
+        options["client_options"] = {"api_endpoint": endpoint}
+    if endpoint.startswith("http://127."):
+        credentials: Any = importlib.import_module("google.auth.credentials")
+        options["credentials"] = credentials.AnonymousCredentials()
+    return types().TpuClient(**options)
+
+
+def _begun(context: Context, doing: str, method: str, **arguments: Any) -> Operation:
+    return _call(context, doing, lambda: _operation(_google(method, **arguments).operation))
+
+
+def _operation(found: Any) -> Operation:
+    if not found.name:
+        raise _UnreadableError
+    return Operation(str(found.name), bool(found.done), int(found.error.code), str(found.error.message))
+
+
+def _named(found: Any, name: str) -> Any:
+    if found.name != name:
+        raise _UnreadableError
+    return found
+
+
+def _pages(context: Context, doing: str, method: str, field: str, parent: str) -> list[Any]:
+    def act() -> list[Any]:
+        found: list[Any] = []
+        unreachable: list[str] = []
+        for page in _google(method, parent=parent).pages:
+            found += getattr(page, field)
+            unreachable += page.unreachable
+        if unreachable:
+            raise ResourceError(f"cannot {doing}: {', '.join(unreachable)} cannot be reached; run it again later")
+        return found
+
+    return _call(context, doing, act)
+
+
+def _call[T](context: Context, doing: str, act: Callable[[], T]) -> T:
+    """Act, and again where that may help, until RETRY_FOR_S, the deadline or Ctrl-C. Raises ResourceError."""
+    backoff: Any = importlib.import_module("google.api_core.retry.retry_base")
+    delays = backoff.exponential_sleep_generator(_FIRST_DELAY_S, _LONGEST_DELAY_S)
+    until = context.now() + RETRY_FOR_S
+    while True:
+        context.wait(0)
+        future = _started(act)
+        while not _is_done(future):
+            context.wait(0)
+        error = future.exception()
+        if error is None:
+            return future.result()
+        if isinstance(error, ResourceError):
+            raise error
+        judged = _judge(doing, error)
+        pause = judged.after_s + next(delays)
+        if not judged.again or context.now() + pause > until:
+            raise judged.error from None
+        context.wait(pause)
+
+
+def _started[T](act: Callable[[], T]) -> Future[T]:
+    """In a thread of its own: Ctrl-C does not wait for a server that is silent."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(act())
+        except BaseException as error:  # noqa: BLE001 - handed to the caller as it is
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def _is_done(future: Future[Any]) -> bool:
+    try:
+        future.exception(timeout=_CANCEL_POLL_S)
+    except TimeoutError:
+        return future.done()
+    return True
+
+
+# --- what a failure is ---
+
+
+def _judge(doing: str, error: BaseException) -> _Judged:
+    """Raises what is no failure of a call but a fault of ours."""
+    google: Any = importlib.import_module("google.api_core.exceptions")
+    auth: Any = importlib.import_module("google.auth.exceptions")
+    http: Any = importlib.import_module("requests.exceptions")
+    protobuf: Any = importlib.import_module("google.protobuf.json_format")
+    if isinstance(error, google.GoogleAPICallError):
+        return _judge_refusal(doing, error)
+    if isinstance(error, auth.TransportError | http.RequestException | google.RetryError):
+        kind = "in time" if isinstance(error, http.Timeout) else f"({type(error).__name__})"
+        return _Judged(SilentError(f"cannot {doing}: the TPU API does not answer {kind}; run it again"), again=True)
+    if isinstance(error, _UnreadableError | protobuf.ParseError):
+        sentence = (
+            f"cannot {doing}: the answer is not one of the TPU API; look at proxies in between "
+            f"(HTTPS_PROXY, {ENDPOINT}), then run it again"
+        )
+        return _Judged(SilentError(sentence), again=True)
+    if isinstance(error, auth.GoogleAuthError):
+        return _Judged(ResourceError(f"cannot {doing}: no valid Google credentials on this machine; {_LOGIN}"))
+    raise error
+
+
+def _judge_refusal(doing: str, error: Any) -> _Judged:
+    code, status, message = int(error.code or 0), _status(error), _message(error)
+    said = f"cannot {doing}: {message}"
+    if code == 404:
+        return _Judged(GoneError(f"cannot {doing}: it is not there"))
+    if code == 409 and status != "ABORTED" and error.reason != "OPERATION_IN_PROGRESS":
+        return _Judged(ThereAlreadyError(f"cannot {doing}: the id is taken"))
+    if code == 409 or status == "FAILED_PRECONDITION":
+        return _Judged(BusyError(f"{said} ({status}); run it again once that has ended"))
+    if code == 401:
+        return _Judged(ResourceError(f"{said}; {_LOGIN}"))
+    if code == 403:
+        return _Judged(ResourceError(f"{said}; have it granted (roles/tpu.admin), or {_LOGIN} as who has it"))
+    if code == 429 and _is_quota(error):
+        return _Judged(FullError(f"{said} Ask for more in the console (IAM, Quotas), or give another zone"))
+    if code in _TRANSIENT:
+        again = SilentError if code >= 500 else ResourceError
+        return _Judged(again(f"{said} ({code}); run it again"), again=True, after_s=_retry_after_s(error))
+    return _Judged(ResourceError(f"{said} ({code} {status}); mend the stack file and run it again"))
+
+
+def _status(error: Any) -> str:
+    """google.rpc's code by name, which over REST is only in the body: a 409 is ALREADY_EXISTS or ABORTED."""
+    try:
+        return str(error.response.json()["error"]["status"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return ""
+
+
+def _message(error: Any) -> str:
+    """Without the `POST https://...: ` that Google's client puts before it."""
+    return re.sub(r"^[A-Z]+ \S+: ", "", str(error.message)).strip() or "no reason is given"
+
+
+def _is_quota(error: Any) -> bool:
+    """Whether a 429 is about chips; else it is about calls per minute, and waiting helps."""
+    metadata: dict[str, str] = error.metadata or {}
+    limit = metadata.get("quota_limit", "")
+    return bool(limit) and "PerMinute" not in limit and not _retry_after_s(error)
+
+
+def _retry_after_s(error: Any) -> float:
+    """Seconds; a date there is as good as nothing, since clocks differ."""
+    response: Any = error.response
+    given = str(response.headers.get("Retry-After", "")) if response is not None else ""
+    return min(float(given), _LONGEST_DELAY_S * 10) if given.isdecimal() else 0.0
+
+
+def polls(longest_s: float = 5.0) -> Generator[float]:
+    """Pauses between two looks at something that takes seconds, or minutes."""
+    seconds = 0.5
+    while True:
+        yield jittered(seconds)
+        seconds = min(2 * seconds, longest_s)
+
+
+def jittered(seconds: float) -> float:
+    """A little longer than asked for, so that many do not come at once."""
+    return seconds * random.uniform(1.0, 1.25)  # noqa: S311 - not a secret

@@ -1,7 +1,8 @@
 """slipway:tpu:StackGuard: declared first, so its delete runs last and ends requests that the state never learned of.
 
-It finds what carries the stack's label in the stack's zones; what another stack owns is out of its reach. Not run on
-real hardware.
+It finds what carries the stack's label in the stack's zones; what another stack owns is out of its reach. Nothing else
+that is billed is made by a tpu-vm stack: data disks are the user's own, boot disks go with their node. Not run on real
+hardware.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from infra.providers import tpu_api
-from infra.providers.queued_resource import remove, stack_label
+from infra.providers import tpu_cleanup
 from infra.providers.resource import Context, Outputs, Resource, replaces, updates
 
 
@@ -36,8 +36,6 @@ class TpuStackGuard(Resource[TpuStackGuardInputs]):
         return {"searched": sorted({*outputs.get("searched", []), *new.zones})}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
-        for zone in outputs.get("searched", outputs["zones"]):
-            for found in tpu_api.listed(f"projects/{outputs['project']}/locations/{zone}"):
-                if stack_label(found) == outputs["label"]:
-                    remove(context, str(found.name))
-                    context.say(f"deleted {found.name}, which the state did not know")
+        parents = [f"projects/{outputs['project']}/locations/{zone}" for zone in outputs["searched"]]
+        for name in tpu_cleanup.remove_labelled(context, parents, lambda found: found.stack == outputs["label"]):
+            context.say(f"deleted {name}, which the state did not know")

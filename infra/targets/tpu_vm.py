@@ -5,6 +5,8 @@ Hands what infra/targets/tpu_vm_plan.py has decided to the component. Not run on
 
 from __future__ import annotations
 
+import dataclasses
+
 import pulumi
 
 from infra import guarded
@@ -65,9 +67,8 @@ def slice_args(settings: TpuVmSettings, made: TpuVmPlan) -> TpuSliceArgs:
         ),
         request=request,
         ready=SliceReadyInputs(
-            request=request.path,
+            request=dataclasses.asdict(request),
             made="",
-            nodes=list(settings.nodes),
             hosts=made.spec.hosts,
             wait=settings.wait,
             wait_deadline_s=settings.wait_deadline,

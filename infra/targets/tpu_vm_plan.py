@@ -15,7 +15,7 @@ from infra.names import PLACEHOLDER_PROJECT
 from infra.paths import TRAINING, WORK
 from infra.preview import cost, report
 from infra.preview.report import StackReport
-from infra.providers.queued_resource import QueuedResourceInputs
+from infra.providers.tpu_inputs import QueuedResourceInputs
 from infra.settings import SettingsError
 from infra.startup_script import HostScript, startup_script
 from infra.targets.tpu_vm_settings import TpuVmSettings
@@ -83,7 +83,7 @@ def request_inputs(settings: TpuVmSettings, script: str) -> QueuedResourceInputs
     until, after = _moment(settings.valid_until), _moment(settings.valid_after)
     return QueuedResourceInputs(
         project=settings.project,
-        zone=settings.zones[0],
+        zones=list(settings.zones),
         name=settings.request,
         nodes=settings.slices,
         accelerator_type=str(row.accelerator_type),
@@ -109,7 +109,6 @@ def request_inputs(settings: TpuVmSettings, script: str) -> QueuedResourceInputs
         valid_until=until[1],
         valid_after_s=after[0],
         valid_after=after[1],
-        fallback_zones=list(settings.zones[1:]),
     )
 
 

@@ -79,7 +79,7 @@ def test_a_second_preview_plans_the_same(clone: Clone) -> None:
     inputs = [{step["urn"]: step["newState"].get("inputs") for step in plan["steps"]} for plan in (first, second)]
     assert inputs[0] == inputs[1]
     request = next(value for urn, value in inputs[0].items() if urn.endswith("::request"))
-    assert (request["nodes"], request["zone"], request["fallback_zones"]) == (32, "us-east5-b", ["us-east5-a"])
+    assert (request["nodes"], request["zones"]) == (32, ["us-east5-b", "us-east5-a"])
 
 
 @pytest.mark.usefixtures("offline")

@@ -20,7 +20,7 @@ from infra.operate.cli import app
 from infra.operate.new_stack import MODELS, SALT, NewStack, model_for, text
 from infra.paths import STACKS
 from infra.preview import compare, report, resources
-from infra.providers.queued_resource import body, problems
+from infra.providers.tpu_inputs import body, problems
 from infra.settings import SettingsError, any_from_file, check, from_text, stack_names
 from infra.startup_script import HEADER, startup_script
 from infra.targets.registry import Target
@@ -83,13 +83,13 @@ def agree(found: TpuVmSettings) -> None:
     assert (made.slices, made.hosts, made.chips) == (spec.slices, spec.hosts, row.chips * found.slices)
     assert spec.devices == row.devices * found.slices
     assert request.nodes == len(found.nodes) == spec.slices
-    assert [name.rpartition("/")[2] for name in request.node_names] == list(found.nodes)
+    assert request.node_ids == found.nodes
     size = HEADER.format(stack=found.stack, slices=spec.slices, hosts=spec.hosts_per_slice, chips=row.chips_per_host)
     assert f"\n{size}\n" in script
     assert made.chips == spec.slices * spec.hosts_per_slice * row.chips_per_host
     mesh = resolve_mesh(spec.maxtext, row.devices, spec.slices)
     assert str(mesh) == made.mesh
-    node_spec: dict[str, Any] = body(request)["tpu"]["node_spec"][0]
+    node_spec: dict[str, Any] = body(request, found.zones[0])["tpu"]["node_spec"][0]
     assert ("multislice_params" in node_spec) == (found.slices > 1) != ("node_id" in node_spec)
 
 

@@ -12,14 +12,16 @@ import pytest
 
 from infra.names import STACK_LABEL
 from infra.paths import ROOT
-from infra.providers.queued_resource import METADATA_LIMIT, QueuedResource, QueuedResourceInputs, body, problems
+from infra.providers.queued_resource import QueuedResource
 from infra.providers.resource import UNKNOWN, OnChange, ResourceError
 from infra.providers.slice_ready import SliceReady, ready_hosts
+from infra.providers.tpu_inputs import METADATA_LIMIT, QueuedResourceInputs, body, fingerprint, problems, same_terms
 from infra.providers.tpu_stack_guard import TpuStackGuard
 
+ZONE = "us-east5-b"
 REQUEST = QueuedResourceInputs(
     project="p",
-    zone="us-east5-b",
+    zones=["us-east5-b", "us-east5-a"],
     name="q",
     nodes=1,
     accelerator_type="v6e-32",
@@ -40,12 +42,12 @@ def with_(**changes: Any) -> QueuedResourceInputs:
 
 
 def node_spec(**changes: Any) -> dict[str, Any]:
-    return body(with_(**changes))["tpu"]["node_spec"][0]
+    return body(with_(**changes), ZONE)["tpu"]["node_spec"][0]
 
 
 def test_a_request_in_the_clients_own_words() -> None:
     assert problems(REQUEST) == []
-    assert body(REQUEST) == {
+    assert body(REQUEST, ZONE) == {
         "tpu": {
             "node_spec": [
                 {
@@ -69,15 +71,15 @@ def test_a_request_in_the_clients_own_words() -> None:
 
 
 def test_tiers_policies_and_sizes() -> None:
-    assert body(with_(tier="spot"))["spot"] == {}
-    assert body(with_(tier="guaranteed", min_duration_s=60))["guaranteed"] == {"min_duration": {"seconds": 60}}
-    reserved = body(with_(tier="reserved", reservation="r"))
+    assert body(with_(tier="spot"), ZONE)["spot"] == {}
+    assert body(with_(tier="guaranteed", min_duration_s=60), ZONE)["guaranteed"] == {"min_duration": {"seconds": 60}}
+    reserved = body(with_(tier="reserved", reservation="r"), ZONE)
     assert reserved["reservation_name"] == "projects/p/locations/us-east5-b/reservations/r"
     assert reserved["tpu"]["node_spec"][0]["node"]["scheduling_config"] == {"reserved": True}
-    policy = body(with_(valid_until_s=60, valid_after="2026-12-01T00:00:00Z"))["queueing_policy"]
+    policy = body(with_(valid_until_s=60, valid_after="2026-12-01T00:00:00Z"), ZONE)["queueing_policy"]
     assert policy == {"valid_until_duration": {"seconds": 60}, "valid_after_time": "2026-12-01T00:00:00Z"}
     assert node_spec(nodes=32)["multislice_params"] == {"node_count": 32, "node_id_prefix": "q"}
-    assert with_(nodes=3).node_names[-1] == "projects/p/locations/us-east5-b/nodes/q-2"
+    assert with_(nodes=3).node_ids == ("q-0", "q-1", "q-2")
     by_topology = node_spec(accelerator_type="", accelerator_kind="V6E", topology="4x8")["node"]
     assert by_topology["accelerator_config"] == {"type_": "V6E", "topology": "4x8"}
     assert node_spec(networks=[{"network": "a"}, {"network": "b"}])["node"]["network_configs"] == [
@@ -96,7 +98,7 @@ def test_google_has_every_field_that_is_sent() -> None:
         {"tier": "reserved", "reservation": "r", "secure_boot": True, "description": "d"},
         {"accelerator_type": "", "accelerator_kind": "V6E", "topology": "4x8"},
     ]
-    bodies = [body(with_(**change)) for change in changes]
+    bodies = [body(with_(**change), ZONE) for change in changes]
     code = (
         "import infra.providers.server, infra.providers.registry, google.cloud.storage, json, sys\n"
         "from infra.providers.tpu_api import types\n"
@@ -137,7 +139,7 @@ def test_values_that_are_not_known_yet_pass() -> None:
     assert QueuedResource().check(dataclasses.asdict(REQUEST) | {"service_account": UNKNOWN}) == []
 
 
-def test_labels_tags_metadata_disks_and_description_are_patched_and_all_else_replaces_with_a_reason() -> None:
+def test_labels_tags_metadata_and_description_are_patched_and_all_else_replaces_with_a_reason() -> None:
     kinds = {
         resource: {field.name: field.metadata["on_change"] for field in dataclasses.fields(resource.inputs)}
         for resource in (QueuedResource(), SliceReady(), TpuStackGuard())
@@ -147,10 +149,40 @@ def test_labels_tags_metadata_disks_and_description_are_patched_and_all_else_rep
         assert len(resource.reasons(replaced)) == len(replaced), "a replacement without a reason"
     request = next(table for resource, table in kinds.items() if isinstance(resource, QueuedResource))
     updated = {name for name, kind in request.items() if kind is OnChange.UPDATE}
-    assert updated == {"labels", "tags", "metadata", "data_disks", "description"}
+    assert updated == {"labels", "tags", "metadata", "description"}
     assert QueuedResource().reasons(["tier"]) == [
         "tier replaces: the queue serves a request on the terms it was made with"
     ]
+
+
+def test_other_zones_to_try_do_not_give_up_the_one_that_it_is_in() -> None:
+    def change(here: str, zones: list[str]) -> OnChange | None:
+        old, new = dataclasses.asdict(REQUEST), dataclasses.asdict(with_(zones=zones))
+        return QueuedResource().changes(old, new, {"zone": here}).get("zones")
+
+    assert change("us-east5-a", ["us-east5-b", "us-east5-a"]) is None
+    assert change("us-east5-a", ["us-east5-a"]) is OnChange.UPDATE
+    assert change("us-east5-a", ["us-east5-b"]) is OnChange.REPLACE
+
+
+def test_a_fingerprint_tells_what_only_a_new_request_can_change() -> None:
+    same = [{}, {"labels": {"a": "b"}}, {"tags": ["other"]}, {"description": "d"}, {"zones": ["us-east5-a"]}]
+    assert {fingerprint(with_(**change)) for change in same} == {fingerprint(REQUEST)}
+    script = fingerprint(with_(metadata={"startup-script": "other"}))
+    assert script != fingerprint(REQUEST)
+    assert same_terms(script, fingerprint(REQUEST))
+    for change in ({"tier": "spot"}, {"nodes": 2}, {"data_disks": []}, {"accelerator_type": "v6e-64"}):
+        assert not same_terms(fingerprint(with_(**change)), fingerprint(REQUEST))
+
+
+def test_what_has_ended_is_asked_for_anew_and_waited_for_anew() -> None:
+    resource = QueuedResource()
+    assert resource.drift({"state": "ACTIVE"}) == []
+    for state in ({"state": "SUSPENDED"}, {"state": "FAILED"}, {"state": "ACTIVE", "lost": ["q-1"]}):
+        assert resource.drift(state) == ["state"]
+        assert resource.planned(state | {"made": "m"}, {})["made"] is UNKNOWN
+    assert resource.drift({"state": "ACTIVE", "differs": ["labels of q"]}) == ["differs"]
+    assert resource.planned({"state": "ACTIVE", "differs": ["labels of q"], "made": "m"}, {})["made"] == "m"
 
 
 def test_hosts_are_ready_once_they_have_left_bootstrap() -> None:

@@ -1,0 +1,99 @@
+"""`slipway orphans`: what is billed under our label and belongs to no stack of this backend.
+
+Entry point: reads the world, prints, deletes. How something is found and deleted: infra/providers/tpu_cleanup.py.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from typing import Annotated, Any
+
+import typer
+
+from infra import settings as stack_settings
+from infra.names import OWNER_LABEL, PLACEHOLDER_PROJECT, stack_label
+from infra.operate.terminal import fail
+from infra.paths import ROOT
+from infra.providers import tpu_api, tpu_cleanup
+from infra.providers.resource import Context, ResourceError
+from infra.providers.tpu_cleanup import Found
+from infra.settings import SettingsError, stack_names
+from infra.targets.tpu_vm_settings import TpuVmSettings
+
+_DELETE_TIMEOUT_S = 1800.0
+
+
+def orphans(
+    project: Annotated[str, typer.Argument(help="A Google Cloud project; else those of stacks/.")] = "",
+    delete: Annotated[bool, typer.Option("--delete", help="Delete what the table shows.")] = False,
+    owner: Annotated[str, typer.Option(help="Only what this owner's label is on.")] = "",
+) -> None:
+    """Show, or with --delete remove, TPUs in any zone that carry our label and belong to no stack of this backend."""
+    try:
+        _orphans((project,) if project else _projects(), delete, owner)
+    except ResourceError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _orphans(projects: tuple[str, ...], delete: bool, owner: str) -> None:
+    if not projects:
+        fail("no stack of stacks/ has a project of its own; name one: slipway orphans PROJECT")
+    context = _context()
+    alive = _alive()
+    for project in projects:
+        everywhere = f"projects/{project}/locations/{tpu_api.ALL_ZONES}"
+        ours = tpu_cleanup.labelled(context, everywhere)
+        known = {stack_label(name) for name in alive}
+        found = [one for one in ours if one.stack not in known and owner in ("", dict(one.labels).get(OWNER_LABEL))]
+        typer.echo(f"{project}: {len(ours)} with our label, {len(found)} of no stack of this backend")
+        for one in found:
+            typer.echo(
+                f"  {one.state:<22} {one.name}  stack {one.stack}, owner {dict(one.labels).get(OWNER_LABEL, '?')}"
+            )
+        if not found:
+            continue
+        if not delete:
+            typer.echo(
+                "they may be of somebody who keeps another backend: ask the owner; delete all that is shown with "
+                "--delete, or one owner's with --owner"
+            )
+            continue
+        _delete(context, found)
+
+
+def _delete(context: Context, found: list[Found]) -> None:
+    names = {one.name for one in found}
+    parents = dict.fromkeys("/".join(name.split("/")[:4]) for name in sorted(names))
+    for name in tpu_cleanup.remove_labelled(context, parents, lambda one: one.name in names):
+        typer.echo(f"  deleted {name}")
+
+
+def _projects() -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for name in stack_names():
+        try:
+            settings = stack_settings.any_from_file(name)
+        except SettingsError as error:
+            fail(str(error))
+        if isinstance(settings, TpuVmSettings) and settings.project != PLACEHOLDER_PROJECT:
+            found[settings.project] = None
+    return tuple(found)
+
+
+def _alive() -> list[str]:
+    """Stacks of this backend that have resources: their own `up` and `destroy` look after what is theirs."""
+    command = [ROOT / ".venv" / "bin" / "pulumi", "stack", "ls", "--json", "--non-interactive", "--color", "never"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        fail(f"the list of stacks cannot be read, so it is not known what is in use: {done.stderr.strip()}")
+    stacks: list[dict[str, Any]] = json.loads(done.stdout)
+    return [str(one["name"]) for one in stacks if one.get("resourceCount") != 0 or one.get("updateInProgress")]
+
+
+def _context() -> Context:
+    return Context("", time.monotonic() + _DELETE_TIMEOUT_S, threading.Event(), lambda _: None, typer.echo)

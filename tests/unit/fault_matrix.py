@@ -1,0 +1,339 @@
+"""Every call of a verb x every fault x what becomes of the engine, each in processes of its own that are really killed.
+
+    python -m tests.unit.fault_matrix <verb>      prints one JSON object: cases, failures
+
+A parent without threads imports everything once and forks per case; each case forks an actor, which plays engine and
+provider over the provider's own resources, and serves it an emulator. The actor's clock is the emulator's: whenever it
+waits it asks the case, which moves the clock or kills it. What the engine had in its state at that moment goes into the
+next `up` or `destroy`, and then the cloud is looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+from infra.emulators.tpu_api import Call, Cloud, Fault, FaultKind, Timings, TpuApi
+from infra.names import STACK_LABEL
+from infra.providers import tpu_api
+from infra.providers.resource import ResourceError
+from tests.unit.tpu_stack import Stack, wanted
+
+SURVIVES, UP, DESTROY, OUTLIVED = "survives", "killed, then up", "killed, then destroy", "provider outlives its engine"
+ENDS = (SURVIVES, UP, DESTROY, OUTLIVED)
+LABELS = {STACK_LABEL: "s", "team": "a"}
+# Every state is passed through, in few polls.
+TIMINGS = Timings(admit_s=1, select_s=1, provision_s=8, boot_s=8, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
+_WORKERS = 3
+_PATIENCE_S = 60.0  # of real time, for a case that should take less than one
+
+
+def _nothing(_: Stack, __: Cloud) -> None:
+    return
+
+
+def _deployed(stack: Stack, _: Cloud) -> None:
+    stack.up()
+
+
+def _relabelled(stack: Stack, _: Cloud) -> None:
+    stack.up()
+    stack.request = wanted(labels=LABELS)
+
+
+def _suspended(stack: Stack, cloud: Cloud) -> None:
+    stack.up()
+    cloud.preempt(next(iter(cloud.nodes)))
+    stack.advance(60)
+
+
+def _expiring(stack: Stack, cloud: Cloud) -> None:
+    """The first zone has no room: SliceReady moves the request to the second."""
+    cloud.stockout("us-east5-b", "v6e")
+    stack.request = wanted(valid_until_s=20)
+
+
+def _up(stack: Stack) -> None:
+    stack.up()
+
+
+def _destroy(stack: Stack) -> None:
+    stack.destroy()
+
+
+# What is there before, and what is done while the fault happens.
+VERBS: dict[str, tuple[Callable[[Stack, Cloud], None], Callable[[Stack], None]]] = {
+    "create": (_nothing, _up),
+    "update": (_relabelled, _up),
+    "recover": (_suspended, _up),
+    "move": (_expiring, _up),
+    "refresh": (_deployed, Stack.refresh),
+    "destroy": (_deployed, _destroy),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    verb: str
+    kind: FaultKind
+    rpc: str
+    skip: int  # calls of it before
+    end: str
+
+    def __str__(self) -> str:
+        return f"{self.verb}: {self.kind.name} at {self.rpc} {self.skip}, {self.end}"
+
+
+def calls_of(verb: str) -> list[Call]:
+    """The calls that the verb makes where nothing goes wrong."""
+    with TpuApi(Cloud(TIMINGS)) as api:
+        os.environ[tpu_api.ENDPOINT] = api.url
+        stack = Stack(wanted(), api.advance)
+        before, act = VERBS[verb]
+        before(stack, api.cloud)
+        made = len(api.calls)
+        act(stack)
+        return api.calls[made:]
+
+
+def cases(verb: str) -> list[Case]:
+    """Each call's first time, the last list, and a call that changes something a second time."""
+    found: list[Case] = []
+    calls = calls_of(verb)
+    for rpc in dict.fromkeys(call.rpc for call in calls):
+        count = sum(call.rpc == rpc for call in calls)
+        makes_operation = any(call.makes_operation for call in calls if call.rpc == rpc)
+        late = count - 1 if rpc.startswith("List") or makes_operation else 0
+        for skip in sorted({0, late}):
+            kinds = [kind for kind in FaultKind if makes_operation or not kind.is_of_operation]
+            found += [Case(verb, kind, rpc, skip, end) for kind in kinds for end in ENDS]
+    return found
+
+
+# --- the actor: engine and provider ---
+
+
+def _act(case: Case, port: int, pipe: Connection) -> None:
+    """Says each checkpoint and each pause, and goes on when told to."""
+    os.environ[tpu_api.ENDPOINT] = f"http://127.0.0.1:{port}"
+
+    def ask(kind: str, value: Any) -> Any:
+        pipe.send((kind, value))
+        return pipe.recv()
+
+    stack = Stack(wanted(), lambda seconds: ask("pause", seconds))
+    stack.checkpoint = lambda: ask("state", stack.state)
+    before, act = VERBS[case.verb]
+    before(stack, _Remote(ask))  # type: ignore[arg-type]
+    ask("armed", (stack.state, stack.request))
+    try:
+        act(stack)
+    except ResourceError as error:
+        pipe.send(("ended", str(error)))
+    else:
+        pipe.send(("ended", ""))
+
+
+class _Remote:
+    """The cloud, from the actor: its scripts run in the case."""
+
+    def __init__(self, ask: Callable[[str, Any], Any]) -> None:
+        self._ask = ask
+
+    @property
+    def nodes(self) -> list[str]:
+        return self._ask("nodes", None)
+
+    def preempt(self, name: str) -> None:
+        self._ask("preempt", name)
+
+    def stockout(self, *place: str) -> None:
+        self._ask("stockout", place)
+
+
+# --- the case: emulator, fault, killing ---
+
+
+class _CaseError(AssertionError):
+    pass
+
+
+def run(case: Case) -> None:
+    """Raises where the cloud is not as it should be afterwards."""
+    ours, theirs = Pipe()
+    api = TpuApi(Cloud(TIMINGS))
+    actor = os.fork()  # before the emulator has threads
+    if actor == 0:
+        status = 1
+        try:
+            _act(case, api.port, theirs)
+            status = 0
+        except EOFError:
+            pass
+        except BaseException:  # noqa: BLE001 - a forked process must not go on as its parent
+            theirs.send(("broken", traceback.format_exc()))
+        os._exit(status)
+    theirs.close()
+    os.environ[tpu_api.ENDPOINT] = api.url
+    with api:
+        kept, request, said = _watch(case, api, actor, ours)
+        stack = Stack(request, api.advance, state=kept)
+        _recover(case, api, stack, said)
+
+
+def _watch(case: Case, api: TpuApi, actor: int, pipe: Connection) -> tuple[dict[str, Any], Any, str]:
+    """Serves the actor until it has ended or is killed. Returns what the engine has in its state."""
+    state: dict[str, Any] = {}
+    kept: dict[str, Any] | None = None  # where the engine is dead
+    request: Any = None
+    fault: Fault | None = None
+    said = ""
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        if time.monotonic() > until:
+            raise _CaseError("the actor does not end")
+        happened = fault is not None and fault.happened > 0
+        if happened and case.end == OUTLIVED and kept is None:
+            kept = dict(state)
+        if fault is not None and fault.held.is_set() and not fault.release.is_set():
+            if case.end in (UP, DESTROY):
+                _kill(actor)
+                fault.release.set()
+                _until_answered(api)
+                break
+            fault.release.set()
+        if not pipe.poll(0.002):
+            continue
+        kind, value = pipe.recv()
+        happened = fault is not None and fault.happened > 0
+        if kind == "broken":
+            raise _CaseError(value)
+        if kind == "ended":
+            said = value
+            break
+        if happened and case.end in (UP, DESTROY):
+            _kill(actor)  # what it was about to write is lost with it
+            break
+        if kind == "state":
+            if happened and kept is None and case.end == OUTLIVED:
+                kept = dict(state)
+            if kept is not None:
+                _kill(actor)  # the provider has done its call; nobody is there for the next one
+                break
+            state = value
+        if kind == "armed":
+            state, request = value
+            fault = api.fail(case.kind, case.rpc, skip=case.skip)
+        pipe.send(_answer(api, kind, value))
+    os.waitpid(actor, 0)
+    pipe.close()
+    if not fault or not fault.happened:
+        raise _CaseError("the fault did not happen")
+    api.release_all()
+    api.faults.clear()
+    return (state if kept is None else kept), request, said
+
+
+def _answer(api: TpuApi, kind: str, value: Any) -> Any:
+    if kind == "pause":
+        api.advance(value)
+    elif kind == "nodes":
+        return list(api.cloud.nodes)
+    elif kind == "preempt":
+        api.cloud.preempt(value)
+    elif kind == "stockout":
+        api.cloud.stockout(*value)
+    return None
+
+
+def _kill(actor: int) -> None:
+    os.kill(actor, signal.SIGKILL)
+
+
+def _until_answered(api: TpuApi) -> None:
+    """What was held has happened, though nobody waits for it."""
+    until = time.monotonic() + _PATIENCE_S
+    while not api.calls[-1].status and api.calls[-1].fault == "SLOW" and time.monotonic() < until:
+        time.sleep(0.002)
+
+
+def _recover(case: Case, api: TpuApi, stack: Stack, said: str) -> None:
+    if "fault in slipway" in said or "Traceback" in said:
+        raise _CaseError(said)
+    destroys = case.end == DESTROY or case.verb == "destroy"
+    if not destroys:
+        stack.up()
+        _check_up(api, stack)
+    stack.destroy()
+    if api.cloud.requests or api.cloud.nodes:
+        raise _CaseError(f"left: {[*api.cloud.requests, *api.cloud.nodes]}")
+
+
+def _check_up(api: TpuApi, stack: Stack) -> None:
+    names = list(api.cloud.requests)
+    if len(names) != 1 or len(api.cloud.nodes) != 1:
+        raise _CaseError(f"not one of each: {names}, {list(api.cloud.nodes)}")
+    zone = stack.state["ready"]["outputs"]["zone"]
+    if names[0] != stack.request.path(zone):
+        raise _CaseError(f"{names[0]} is not in {zone}")
+    if planned := stack.changes():
+        raise _CaseError(f"a second preview plans {planned}")
+    (node,) = api.cloud.nodes.values()
+    if dict(node.message.labels).items() < stack.request.labels.items():
+        raise _CaseError("labels are not as wanted")
+
+
+# --- all cases ---
+
+
+def main(verb: str) -> None:
+    wanted_cases = _in_child(lambda: cases(verb))
+    failures: list[str] = []
+    running: dict[int, Case] = {}
+    todo = list(wanted_cases)
+    while todo or running:
+        while todo and len(running) < _WORKERS:
+            case = todo.pop()
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    run(case)
+                    status = 0
+                except BaseException as error:  # noqa: BLE001 - a forked process must not go on as its parent
+                    trace = "" if isinstance(error, _CaseError) else traceback.format_exc()
+                    sys.stderr.write(f"{case}: {error}\n{trace}")
+                    sys.stderr.flush()
+                os._exit(status)
+            running[child] = case
+        ended, code = os.wait()
+        case = running.pop(ended)
+        if code:
+            failures.append(str(case))
+    print(json.dumps({"verb": verb, "cases": len(wanted_cases), "failures": failures}))
+
+
+def _in_child(act: Callable[[], list[Case]]) -> list[Case]:
+    """In a process of its own, for the emulator has threads and this one must not."""
+    ours, theirs = Pipe()
+    child = os.fork()
+    if child == 0:
+        theirs.send(act())
+        os._exit(0)
+    found: list[Case] = ours.recv()
+    os.waitpid(child, 0)
+    return found
+
+
+if __name__ == "__main__":
+    tpu_api.types()
+    main(sys.argv[1])

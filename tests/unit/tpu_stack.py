@@ -1,0 +1,167 @@
+"""What the engine does with the resources of a tpu-vm stack, without the engine: steps in order, a state, a clock.
+
+The resources are the provider's own and talk to the emulator over HTTP; time is the emulator's, so nothing waits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from infra.names import STACK_LABEL
+from infra.providers.queued_resource import QueuedResource
+from infra.providers.resource import Context, OnChange, Resource, ResourceError
+from infra.providers.slice_ready import SliceReady, SliceReadyInputs
+from infra.providers.tpu_inputs import QueuedResourceInputs
+from infra.providers.tpu_stack_guard import TpuStackGuard, TpuStackGuardInputs
+
+ZONES = ["us-east5-b", "us-east5-a"]
+RESOURCES: dict[str, Resource[Any]] = {"guard": TpuStackGuard(), "request": QueuedResource(), "ready": SliceReady()}
+
+
+class EmulatedContext(Context):
+    """Waiting moves the emulator's clock."""
+
+    def __init__(self, advance: Callable[[float], None], lines: list[str], timeout_s: float) -> None:
+        super().__init__("urn", timeout_s, threading.Event(), lines.append, lines.append)
+        self._advance = advance
+        self._elapsed_s = 0.0
+
+    def now(self) -> float:
+        return self._elapsed_s
+
+    def pause(self, seconds: float) -> bool:
+        if seconds:
+            self._elapsed_s += seconds
+            self._advance(seconds)
+        return self.cancelled.is_set()
+
+
+def wanted(stack: str = "s", **changes: Any) -> QueuedResourceInputs:
+    request = QueuedResourceInputs(
+        project="p",
+        zones=ZONES,
+        name=f"q-{stack}",
+        nodes=1,
+        accelerator_type="v6e-8",
+        runtime_version="v2-alpha-tpuv6e",
+        tier="spot",
+        networks=[{"network": "n", "subnetwork": "s", "enable_external_ips": False}],
+        service_account="sa",
+        scopes=["scope"],
+        labels={STACK_LABEL: stack},
+        tags=["t"],
+        metadata={"startup-script": "#!"},
+        data_disks=[],
+    )
+    return dataclasses.replace(request, **changes)
+
+
+@dataclass
+class Stack:
+    """`state` is what a file backend would hold: it is written after each step (`checkpoint`)."""
+
+    request: QueuedResourceInputs
+    advance: Callable[[float], None]
+    hosts: int = 1
+    wait: bool = True
+    wait_deadline_s: int = 86_400
+    state: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    lines: list[str] = field(default_factory=list[str])
+    checkpoint: Callable[[], None] = lambda: None
+
+    @property
+    def label(self) -> str:
+        return self.request.stack
+
+    def up(self) -> None:
+        """Raises ResourceError where a step fails; what was accepted is in the state."""
+        guard = TpuStackGuardInputs(self.request.project, self.label, self.request.zones)
+        self._step("guard", dataclasses.asdict(guard))
+        self._step("request", dataclasses.asdict(self.request))
+        made = self.state["request"]["outputs"]["made"]
+        request = dataclasses.asdict(self.request)
+        ready = SliceReadyInputs(request, made, self.hosts, self.wait, self.wait_deadline_s)
+        self._step("ready", dataclasses.asdict(ready))
+
+    def refresh(self) -> None:
+        for name in list(self.state):
+            self._read(name)
+
+    def changes(self) -> list[str]:
+        """What a preview would plan after a refresh."""
+        for name in list(self.state):
+            if RESOURCES[name].refresh_before_update:
+                self._read(name)
+        planned = [name for name in RESOURCES if name not in self.state or self.state[name]["failed"]]
+        return planned + [name for name, kept in self.state.items() if RESOURCES[name].drift(kept["outputs"])]
+
+    def destroy(self) -> None:
+        for name in [name for name in reversed(RESOURCES) if name in self.state]:
+            kept = self.state[name]
+            RESOURCES[name].delete(self._context(name), kept["id"], kept["outputs"])
+            del self.state[name]
+            self.checkpoint()
+
+    def _step(self, name: str, inputs: dict[str, Any]) -> None:
+        resource = RESOURCES[name]
+        if name in self.state and resource.refresh_before_update:
+            self._read(name)
+        kept = self.state.get(name)
+        if kept is None:
+            self._create(name, inputs)
+            return
+        changes = resource.changes(kept["inputs"], inputs, kept["outputs"])
+        if OnChange.REPLACE in changes.values():
+            resource.delete(self._context(name), kept["id"], kept["outputs"])
+            del self.state[name]
+            self.checkpoint()
+            self._create(name, inputs)
+        elif changes or kept["failed"] or resource.drift(kept["outputs"]):
+            context = self._context(name)
+            context.accept(kept["id"], {})
+            self._act(
+                name,
+                context,
+                inputs,
+                lambda: (kept["id"], resource.update(context, kept["id"], kept["outputs"], resource.parse(inputs))),
+            )
+        else:
+            kept["inputs"] = inputs
+
+    def _create(self, name: str, inputs: dict[str, Any]) -> None:
+        context = self._context(name)
+        self._act(name, context, inputs, lambda: RESOURCES[name].create(context, RESOURCES[name].parse(inputs)))
+
+    def _act(
+        self, name: str, context: Context, inputs: dict[str, Any], act: Callable[[], tuple[str, dict[str, Any]]]
+    ) -> None:
+        try:
+            identifier, outputs = act()
+            self._keep(name, identifier, inputs, outputs, failed=False)
+        except ResourceError:
+            if context.accepted:
+                self._keep(name, context.accepted[0], inputs, context.accepted[1], failed=True)
+            raise
+        finally:
+            self.checkpoint()
+
+    def _read(self, name: str) -> None:
+        kept = self.state[name]
+        found = RESOURCES[name].read(self._context(name), kept["id"], kept["outputs"])
+        if found is None:
+            del self.state[name]
+        else:
+            kept["outputs"] |= found
+        self.checkpoint()
+
+    def _keep(self, name: str, identifier: str, inputs: dict[str, Any], outputs: dict[str, Any], failed: bool) -> None:
+        kept = {"id": identifier, "inputs": inputs, "outputs": {**inputs, **outputs}, "failed": failed}
+        self.state[name] = json.loads(json.dumps(kept))
+
+    def _context(self, name: str) -> EmulatedContext:
+        return EmulatedContext(self.advance, self.lines, RESOURCES[name].timeout_s)
