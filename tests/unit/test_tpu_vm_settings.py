@@ -164,7 +164,9 @@ def test_a_stack_with_two_files_or_one_of_another_ending(tmp_path: Path, monkeyp
 def test_domain_scoped_project_works_in_names_urls_and_labels() -> None:
     settings = made(project="example.com:thing", owner="example.com:me", host_secrets=["wandb"])
     request = (planned := plan(settings)).request
-    assert request.path == "projects/example.com:thing/locations/us-east5-b/queuedResources/slipway-v6e-32"
+    assert (
+        request.path("us-east5-b") == "projects/example.com:thing/locations/us-east5-b/queuedResources/slipway-v6e-32"
+    )
     assert request.networks[0]["subnetwork"] == (
         "projects/example.com:thing/regions/us-east5/subnetworks/slipway-us-east5"
     )
