@@ -49,6 +49,7 @@ def test_another_stacks_processes_are_out_of_reach(root: Path, tmp_path: Path) -
     other = tmp_path / "stack with a space 2" / "hosts" / "0"
     other.mkdir(parents=True)
     start(other, "import time; time.sleep(600)")
+    until(lambda: len(processes.labelled(other)) == 1, "its environment to be readable")  # a moment after exec
     assert processes.kill_all(root.parent.parent) == 0
     assert len(processes.labelled(other)) == 1
 
