@@ -34,7 +34,10 @@ SYNTHETIC = "synthetic"
 
 
 class SettingsError(ValueError):
-    """The stack file cannot be used; the message names the key and what to write instead."""
+    """The stack file cannot be used; the message names the key and what to write instead, on one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(re.sub(r"[\r\n]+", " ", message))  # a value with a line break is quoted in some
 
 
 class OnDestroy(StrEnum):

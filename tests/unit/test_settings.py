@@ -28,6 +28,12 @@ def error_of(**changes: Any) -> str:
     return str(caught.value)
 
 
+def test_value_with_a_line_break_does_not_break_the_sentence() -> None:
+    with pytest.raises(SettingsError) as raised:
+        check("local", {"target": "local", "accelerator": "\n", "steps": 1})
+    assert "\n" not in str(raised.value)
+
+
 def test_the_shipped_local_stack() -> None:
     settings = from_file("local")
     assert isinstance(settings, LocalSettings)
