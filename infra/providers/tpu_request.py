@@ -235,7 +235,7 @@ def _is_usable(context: Context, new: QueuedResourceInputs, found: Request) -> b
         return False
     if not there:
         return found.fingerprint == wanted  # without nodes there is nothing to patch, and hosts would start old code
-    _patch(context, new, there)
+    patch(context, new, there)
     return True
 
 
@@ -243,7 +243,8 @@ def _why_not(found: Request) -> str:
     return f"{found.state} ({found.reason})" if found.reason else f"{found.state} on other terms or with lost nodes"
 
 
-def _patch(context: Context, new: QueuedResourceInputs, there: list[Any]) -> None:
+def patch(context: Context, new: QueuedResourceInputs, there: list[Any]) -> None:
+    """Put back what differs on nodes that are there."""
     for node in there:
         fields = _different(new, node)
         if not fields:
