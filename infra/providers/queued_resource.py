@@ -58,7 +58,8 @@ class QueuedResource(Resource[QueuedResourceInputs]):
         tpu_cleanup.remove_labelled(context, [inputs.parent(zone) for zone in zones], inputs.owns)
 
     def drift(self, outputs: Outputs) -> list[str]:
-        ended = outputs.get("state") in tpu_request.ENDED or bool(outputs.get("lost"))
+        # DELETING: an `up` that was killed, or somebody else, has begun to delete it.
+        ended = outputs.get("state") in (*tpu_request.ENDED, "DELETING") or bool(outputs.get("lost"))
         return [*(["state"] if ended else []), *(["differs"] if outputs.get("differs") else [])]
 
     def planned(self, state: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

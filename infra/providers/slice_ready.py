@@ -96,6 +96,8 @@ class _Wait:
             if ended:
                 self._move(ended)
             elif self.state == "ACTIVE" and self.ready == self.inputs.hosts:
+                # Labels that were changed while the request waited: its copy could not be.
+                tpu_request.patch(self.context, self.request, tpu_request.nodes(self.context, self.request, self.zone))
                 return self.outputs
             else:
                 self._pause(SECONDS_PER_CALL * self.calls)

@@ -286,7 +286,7 @@ def _judge_refusal(doing: str, error: Any) -> _Judged:
     if code == 403:
         return _Judged(ResourceError(f"{said}; have it granted (roles/tpu.admin), or {_LOGIN} as who has it"))
     if code == 429 and _is_quota(error):
-        return _Judged(FullError(f"{said} Ask for more in the console (IAM, Quotas), or give another zone"))
+        return _Judged(FullError(f"{said} Ask for more in the console (IAM, Quotas) or give another zone"))
     if code in _TRANSIENT:
         again = SilentError if code >= 500 else ResourceError
         return _Judged(again(f"{said} ({code}); run it again"), again=True, after_s=_retry_after_s(error))

@@ -76,7 +76,7 @@ def ensure(context: Context, new: QueuedResourceInputs, first: str = "") -> Requ
             return ask(context, new, zone, uuid.uuid4().hex[:12])
         except tpu_api.FullError as error:
             full.append(str(error))
-    raise ResourceError(f"no zone serves it: {' '.join(full)}")
+    raise ResourceError(f"no zone serves it: {'; '.join(full)}")
 
 
 def find(context: Context, new: QueuedResourceInputs, first: str = "") -> Request | None:
@@ -213,6 +213,7 @@ def _refuse_failed(context: Context, new: QueuedResourceInputs, zone: str, opera
 
 def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str) -> None:
     """The id is taken, by a request or by a node. Of the latter, delete ours that no request owns."""
+    _ours(context, new, zone)
     for node in nodes(context, new, zone):
         label = dict(node.labels).get(STACK_LABEL, "")
         if label != new.stack:
@@ -234,7 +235,7 @@ def _is_usable(context: Context, new: QueuedResourceInputs, found: Request) -> b
         return False
     if not there:
         return found.fingerprint == wanted  # without nodes there is nothing to patch, and hosts would start old code
-    _patch(context, new, there)
+    patch(context, new, there)
     return True
 
 
@@ -242,7 +243,8 @@ def _why_not(found: Request) -> str:
     return f"{found.state} ({found.reason})" if found.reason else f"{found.state} on other terms or with lost nodes"
 
 
-def _patch(context: Context, new: QueuedResourceInputs, there: list[Any]) -> None:
+def patch(context: Context, new: QueuedResourceInputs, there: list[Any]) -> None:
+    """Put back what differs on nodes that are there."""
     for node in there:
         fields = _different(new, node)
         if not fields:

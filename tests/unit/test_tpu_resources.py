@@ -178,7 +178,12 @@ def test_a_fingerprint_tells_what_only_a_new_request_can_change() -> None:
 def test_what_has_ended_is_asked_for_anew_and_waited_for_anew() -> None:
     resource = QueuedResource()
     assert resource.drift({"state": "ACTIVE"}) == []
-    for state in ({"state": "SUSPENDED"}, {"state": "FAILED"}, {"state": "ACTIVE", "lost": ["q-1"]}):
+    for state in (
+        {"state": "SUSPENDED"},
+        {"state": "FAILED"},
+        {"state": "DELETING"},
+        {"state": "ACTIVE", "lost": ["q-1"]},
+    ):
         assert resource.drift(state) == ["state"]
         assert resource.planned(state | {"made": "m"}, {})["made"] is UNKNOWN
     assert resource.drift({"state": "ACTIVE", "differs": ["labels of q"]}) == ["differs"]

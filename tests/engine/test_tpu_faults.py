@@ -1,0 +1,208 @@
+"""A sample of tests/unit/test_fault_matrix.py through the real engine, which is killed with -9 where it says so."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import names
+from infra.artifacts.layout import wheelhouse_key
+from infra.artifacts.store import open_store
+from infra.emulators.tpu_api import Cloud, Fault, FaultKind, Timings, TpuApi
+from infra.paths import ROOT
+from infra.providers.tpu_api import ENDPOINT
+from infra.settings import check
+from infra.targets.tpu_vm_plan import artifacts, plan
+from infra.targets.tpu_vm_settings import TpuVmSettings
+from tests.emulators.object_store import ObjectStore
+from tests.engine.clone import Clone, said
+from tests.engine.project import kill_engine, until
+
+PROJECT = "real-project"
+BUCKET = names.of(PROJECT, "us-east5", "slipway").artifacts_bucket
+
+
+@dataclasses.dataclass(frozen=True)
+class Deployment:
+    """A stack of a clone, its emulated cloud, and the engine's commands on it."""
+
+    clone: Clone
+    api: TpuApi
+    stack: str
+
+    def up(self) -> subprocess.CompletedProcess[str]:
+        return self.clone.pulumi("up", self.stack)
+
+    def start(self, verb: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.clone.command("pulumi", verb, "--stack", self.stack, "--yes", "--skip-preview"),
+            cwd=self.clone.directory,
+            env=self.clone.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def kill_when_held(self, verb: str, fault: Fault) -> None:
+        engine = self.start(verb)
+        until(fault.held.is_set, f"{verb} has come to {fault.rpc}")
+        kill_engine(engine)
+        engine.communicate()
+        fault.release.set()
+
+    def destroy(self) -> None:
+        done = self.clone.pulumi("destroy", self.stack)
+        assert done.returncode == 0, said(done)
+        assert (self.api.cloud.requests, self.api.cloud.nodes) == ({}, {})
+
+    def check_up(self) -> None:
+        """Exactly what is wanted is there, and a second preview is empty."""
+        again = self.clone.pulumi("preview", self.stack, "--expect-no-changes")
+        assert again.returncode == 0, said(again)
+        assert (len(self.api.cloud.requests), len(self.api.cloud.nodes)) == (1, 1)
+
+    def resources(self) -> set[str]:
+        exported = self.clone.run("pulumi", "stack", "export", "--stack", self.stack)
+        found: list[dict[str, Any]] = json.loads(exported.stdout)["deployment"].get("resources") or []
+        return {one["urn"].rpartition("::")[2] for one in found}
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    return Clone.make(tmp_path_factory.mktemp("tpu-faults") / "clone")
+
+
+@pytest.fixture
+def deployment(
+    clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Deployment]:
+    stack = f"v6e-8.t{abs(hash(request.node.name)) % 10**6}"
+    document = yaml.safe_load((ROOT / "stacks" / "Pulumi.v6e-8.yaml").read_text())
+    document["config"] |= {"slipway:project": PROJECT, "slipway:zones": ["us-east5-b", "us-east5-a"]}
+    (clone.directory / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(document))
+    values = {key.removeprefix("slipway:"): value for key, value in document["config"].items()}
+    with TpuApi(Cloud(Timings.instant())) as api, ObjectStore(tmp_path / "buckets", (BUCKET,)) as store:
+        monkeypatch.setenv(ENDPOINT, api.url)
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
+        settings = check(stack, values)
+        assert isinstance(settings, TpuVmSettings)
+        listed = tmp_path / "listed"
+        listed.write_text("")
+        open_store(artifacts(settings)).put(wheelhouse_key(plan(settings).software.wheelhouse.id), listed)
+        yield Deployment(clone, api, stack)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rpc"),
+    [
+        (FaultKind.CUT_AFTER, "CreateQueuedResource"),
+        (FaultKind.TOO_MANY_REQUESTS, "CreateQueuedResource"),
+        (FaultKind.MALFORMED, "GetQueuedResource"),
+        (FaultKind.EMPTY, "GetGuestAttributes"),
+        (FaultKind.OPERATION_ERROR_AFTER, "CreateQueuedResource"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_a_fault_that_passes_is_not_even_noticed(deployment: Deployment, kind: FaultKind, rpc: str) -> None:
+    deployment.api.fail(kind, rpc)
+    done = deployment.up()
+    assert done.returncode == 0, said(done)
+    deployment.check_up()
+    deployment.destroy()
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (FaultKind.DENIED, "have it granted (roles/tpu.admin), or run `gcloud auth application-default login`"),
+        (FaultKind.OPERATION_ERROR, "An internal error has occurred (a fault of the emulator).; run `pulumi up` again"),
+    ],
+    ids=lambda value: value.name if isinstance(value, FaultKind) else "",
+)
+def test_a_refusal_says_call_resource_and_next_step(deployment: Deployment, kind: FaultKind, sentence: str) -> None:
+    deployment.api.fail(kind, "CreateQueuedResource")
+    tried = deployment.up()
+    assert tried.returncode != 0
+    assert f"cannot create projects/{PROJECT}/locations/us-east5-b/queuedResources/slipway-v6e-8--" in said(tried)
+    assert sentence in " ".join(said(tried).split())
+    assert "Traceback" not in said(tried)
+    assert deployment.api.cloud.requests == {}
+    assert deployment.up().returncode == 0
+    deployment.check_up()
+    deployment.destroy()
+
+
+@pytest.mark.parametrize("verb", ["up", "destroy"])
+@pytest.mark.parametrize("kind", [FaultKind.TIMEOUT, FaultKind.TIMEOUT_AFTER], ids=lambda kind: kind.name)
+def test_killed_in_the_middle_of_asking(deployment: Deployment, kind: FaultKind, verb: str) -> None:
+    deployment.kill_when_held("up", deployment.api.fail(kind, "CreateQueuedResource"))
+    assert "request" not in deployment.resources(), "the state never learned of it"
+    if verb == "up":
+        done = deployment.up()
+        assert done.returncode == 0, said(done)
+        deployment.check_up()
+    deployment.destroy()
+
+
+def test_killed_while_waiting_and_while_deleting(deployment: Deployment) -> None:
+    deployment.kill_when_held("up", deployment.api.fail(FaultKind.TIMEOUT, "GetGuestAttributes"))
+    done = deployment.up()
+    assert done.returncode == 0, said(done)
+    deployment.check_up()
+    deployment.kill_when_held("destroy", deployment.api.fail(FaultKind.TIMEOUT_AFTER, "DeleteQueuedResource"))
+    deployment.destroy()
+
+
+def test_ctrl_c_keeps_the_request_and_the_next_up_goes_on_waiting(deployment: Deployment) -> None:
+    cloud = deployment.api.cloud
+    cloud.stockout("us-east5-b", "v6e")
+    engine = deployment.start("up")
+    until(lambda: len(deployment.api.calls_of("GetQueuedResource")) > 3, "SliceReady waits")
+    until(lambda: "request" in deployment.resources(), "the request is in the state")
+    engine.send_signal(signal.SIGINT)
+    shown, _ = engine.communicate(timeout=60)
+    assert "stopped by Ctrl-C" in shown
+    (before,) = cloud.requests
+    with deployment.api.lock:
+        cloud.set_capacity("us-east5-b", "v6e", None)
+    done = deployment.up()
+    assert done.returncode == 0, said(done)
+    assert list(cloud.requests) == [before]
+    deployment.check_up()
+    deployment.destroy()
+
+
+def test_a_preempted_slice_is_drift_in_the_next_preview_and_up_brings_it_back(deployment: Deployment) -> None:
+    cloud = deployment.api.cloud
+    assert deployment.up().returncode == 0
+    (request,) = cloud.requests.values()
+    with deployment.api.lock:
+        cloud.delete_node(request.node_names[0])
+        cloud.advance(1)
+    seen = deployment.clone.pulumi("preview", deployment.stack, "--expect-no-changes")
+    assert seen.returncode != 0
+    done = deployment.up()
+    assert done.returncode == 0, said(done)
+    deployment.check_up()
+    deployment.destroy()
+
+
+def test_orphans_are_what_belongs_to_no_stack(deployment: Deployment) -> None:
+    assert deployment.up().returncode == 0
+    kept = deployment.clone.run("slipway", "orphans", PROJECT, "--delete")
+    assert "2 with our label, 0 of no stack of this backend" in said(kept)
+    removed = deployment.clone.run("pulumi", "stack", "rm", deployment.stack, "--force", "--yes", "--preserve-config")
+    assert removed.returncode == 0, said(removed)  # as a lost laptop
+    shown = deployment.clone.run("slipway", "orphans", PROJECT)
+    assert "2 with our label, 2 of no stack of this backend" in said(shown)
+    assert len(deployment.api.cloud.requests) == 1
+    deleted = deployment.clone.run("slipway", "orphans", PROJECT, "--delete")
+    assert (deleted.returncode, deployment.api.cloud.requests, deployment.api.cloud.nodes) == (0, {}, {})

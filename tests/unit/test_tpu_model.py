@@ -1,0 +1,207 @@
+"""Whatever two operators, the cloud and kill do to a stack: once `up` or `destroy` succeeds, state and cloud agree."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from infra.emulators.tpu_api import Cloud, Timings, TpuApi
+from infra.emulators.tpu_api.checks import Place
+from infra.names import STACK_LABEL
+from infra.providers.resource import ResourceError
+from infra.providers.tpu_api import ENDPOINT, types
+from infra.providers.tpu_inputs import QueuedResourceInputs, body
+from tests.unit.tpu_stack import ZONES, Stack, wanted
+
+STEPS = 2000
+TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
+CHANGES: list[dict[str, Any]] = [
+    {},
+    {"labels": {STACK_LABEL: "s", "team": "a"}},
+    {"tags": ["u"]},
+    {"metadata": {"startup-script": "#! other"}},
+    {"description": "d"},
+    {"tier": "on-demand"},
+    {"zones": ZONES[::-1]},
+    {"valid_until_s": 20},
+]
+_steps = 0
+
+
+class _KilledError(BaseException):
+    """kill -9: nothing is written any more."""
+
+
+class Stacks(RuleBasedStateMachine):
+    """Two operators with a state each deploy the same stack; somebody else's requests are there all the time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.api = TpuApi(Cloud(TIMINGS))
+        self.api.__enter__()
+        os.environ[ENDPOINT] = self.api.url
+        self.foreign = Stack(wanted("other", zones=ZONES[:1]), self.api.advance)
+        self.foreign.up()
+        self.theirs = dict(self.api.cloud.requests)
+        self.operators = [Stack(wanted(), self._advance, wait_deadline_s=60) for _ in range(2)]
+        self.kill_in = 0
+
+    def teardown(self) -> None:
+        self.api.close()
+        assert not self.api.errors
+
+    def _advance(self, seconds: float) -> None:
+        """Waiting; the moment to be killed."""
+        self.kill_in -= 1
+        if self.kill_in == 0:
+            raise _KilledError
+        self.api.advance(seconds)
+
+    @rule(who=st.integers(0, 1), kill_in=st.sampled_from([0, 0, 0, 1, 2, 3, 5]))
+    def up(self, who: int, kill_in: int) -> None:
+        operator, self.kill_in = self.operators[who], kill_in
+        with contextlib.suppress(ResourceError, _KilledError):
+            operator.up()
+            self.kill_in = 0
+            self._agrees(operator)
+
+    @rule(who=st.integers(0, 1), kill_in=st.sampled_from([0, 0, 1, 2]))
+    def destroy(self, who: int, kill_in: int) -> None:
+        operator, self.kill_in = self.operators[who], kill_in
+        knew = "guard" in operator.state
+        with contextlib.suppress(ResourceError, _KilledError):
+            operator.destroy()
+            if knew:
+                assert not self._ours(), "destroy has left something"
+
+    @rule(who=st.integers(0, 1))
+    def refresh(self, who: int) -> None:
+        self.kill_in = 0
+        self.operators[who].refresh()
+
+    @rule(change=st.sampled_from(CHANGES))
+    def change(self, change: dict[str, Any]) -> None:
+        for operator in self.operators:
+            operator.request = wanted(**change)
+
+    @rule()
+    def preempt(self) -> None:
+        for name in self._ours():
+            with contextlib.suppress(ValueError):
+                self.api.cloud.preempt(name)
+
+    @rule(why=st.sampled_from(["no luck"]))
+    def fail(self, why: str) -> None:
+        for name in self._ours():
+            self.api.cloud.fail_request(name, why)
+
+    @rule(zone=st.sampled_from(ZONES), room=st.booleans())
+    def capacity(self, zone: str, room: bool) -> None:
+        self.api.cloud.set_capacity(zone, "v6e", None if room else 0)
+
+    @rule(seconds=st.sampled_from([1, 10, 100, 7200]))
+    def time_passes(self, seconds: float) -> None:
+        self.api.advance(seconds)
+
+    @invariant()
+    def never_doubled_and_never_anothers(self) -> None:
+        global _steps
+        _steps += 1
+        assert len(self._ours()) <= 1
+        assert {name: self.api.cloud.requests.get(name) for name in self.theirs} == self.theirs
+
+    def _ours(self) -> list[str]:
+        return [name for name in self.api.cloud.requests if name not in self.theirs]
+
+    def _agrees(self, operator: Stack) -> None:
+        (name,) = self._ours()
+        request, outputs = self.api.cloud.requests[name], operator.state["ready"]["outputs"]
+        assert name == operator.request.path(outputs["zone"])
+        assert (outputs["state"], request.state) == ("ACTIVE", "ACTIVE")
+        for node in (self.api.cloud.nodes[node] for node in request.node_names):
+            assert node.tier == operator.request.tier
+            assert dict(node.message.metadata) == operator.request.metadata
+            assert operator.request.labels.items() <= dict(node.message.labels).items()
+            assert list(node.message.tags) == operator.request.tags
+            assert node.message.description == operator.request.description
+        assert operator.changes() == [], "a second preview is not empty"
+
+
+def test_state_and_cloud_agree_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENDPOINT, "")  # set by each example, and put back at the end
+    wished = settings(
+        max_examples=60,
+        stateful_step_count=50,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    )
+    run_state_machine_as_test(Stacks, settings=wished)
+    print(f"{_steps} steps")
+    assert _steps >= STEPS
+
+
+# --- many, foreign, small pages, other clocks ---
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[TpuApi]:
+    with TpuApi(Cloud(TIMINGS), page_size=1) as api:
+        monkeypatch.setenv(ENDPOINT, api.url)
+        yield api
+
+
+def add(api: TpuApi, inputs: QueuedResourceInputs, labels: dict[str, str]) -> None:
+    """A request of somebody else, whatever its labels."""
+    values = body(inputs, ZONES[0])
+    values["tpu"]["node_spec"][0]["node"]["labels"] = labels
+    message = types().QueuedResource(values)
+    api.cloud.create_request(Place("p", ZONES[0]), inputs.name, types().QueuedResource.pb(message))
+
+
+def test_32_slices_among_200_foreign_requests_in_pages_of_one(api: TpuApi) -> None:
+    for number in range(200):
+        label = {STACK_LABEL: "other"} if number % 2 else {}
+        add(api, wanted(name=f"foreign-{number}"), label)
+    before = set(api.cloud.requests)
+    stack = Stack(wanted(nodes=32), api.advance, hosts=32)
+    stack.up()
+    assert len(api.cloud.nodes) == 200 + 32
+    assert stack.state["ready"]["outputs"]["ready"] == 32
+    assert stack.changes() == []
+    stack.destroy()
+    assert set(api.cloud.requests) == before
+    assert len(api.cloud.nodes) == 200
+
+
+@pytest.mark.parametrize("skew_s", [-600, 600])
+def test_clocks_ten_minutes_apart(monkeypatch: pytest.MonkeyPatch, skew_s: float) -> None:
+    with TpuApi(Cloud(TIMINGS, now_s=time.time() + skew_s)) as api:
+        monkeypatch.setenv(ENDPOINT, api.url)
+        stack = Stack(wanted(), api.advance)
+        stack.up()
+        assert stack.changes() == []
+        stack.destroy()
+        assert api.cloud.requests == {}
+
+
+def test_at_most_six_calls_per_minute_of_waiting(api: TpuApi) -> None:
+    api.cloud.stockout(ZONES[0], "v6e")
+    stack = Stack(wanted(), api.advance, wait_deadline_s=3600)
+    with pytest.raises(ResourceError, match=r"after 1h \(wait_deadline\); `pulumi up` goes on waiting"):
+        stack.up()
+    times = [call.time_s for call in api.calls_of("GetQueuedResource")]
+    waiting = [second for second in times if second > times[0] + 60]
+    assert len(waiting) <= 6 * 60
+    gaps = {round(later - earlier, 3) for earlier, later in itertools.pairwise(waiting)}
+    assert len(gaps) > 10, "without jitter many would come at once"

@@ -1,0 +1,176 @@
+"""What docs/runbook.md says that is printed, and other sentences for operators, against the emulator."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+
+from infra.emulators.tpu_api import Behaviour, Cloud, FaultKind, OperationEnds, QuotaRefusal, QuotaTier, Timings, TpuApi
+from infra.names import STACK_LABEL
+from infra.providers.resource import ResourceError
+from infra.providers.tpu_api import ENDPOINT
+from tests.unit.tpu_stack import ZONES, Stack, wanted
+
+TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[TpuApi]:
+    with TpuApi(Cloud(TIMINGS)) as api:
+        monkeypatch.setenv(ENDPOINT, api.url)
+        yield api
+
+
+def refused(stack: Stack) -> str:
+    with pytest.raises(ResourceError) as caught:
+        stack.up()
+    return str(caught.value)
+
+
+def test_a_request_of_that_name_without_our_label_is_never_touched(api: TpuApi) -> None:
+    Stack(wanted("other", name="q", zones=ZONES[:1]), api.advance).up()
+    stack = Stack(wanted("s", name="q", zones=ZONES[:1]), api.advance)
+    assert refused(stack) == (
+        "projects/p/locations/us-east5-b/queuedResources/q is there already and not this stack's (label slipway-stack: "
+        "other); delete it, or give the stack another `prefix`"
+    )
+    stack.destroy()
+    assert len(api.cloud.requests) == 1
+
+
+def test_two_operators_end_with_one_request_and_one_learns_that_the_other_destroyed_it(api: TpuApi) -> None:
+    first, second = (Stack(wanted(), api.advance) for _ in range(2))
+    first.up()
+    second.up()
+    assert len(api.cloud.requests) == 1
+    assert [first.changes(), second.changes()] == [[], []]
+    first.destroy()
+    assert second.changes() == ["request"]
+    second.wait_deadline_s = 60
+    api.cloud.stockout("us-east5-b", "v6e")
+    third = Stack(wanted(), api.advance, wait_deadline_s=60)
+    assert "after 1m (wait_deadline); `pulumi up` goes on waiting, `pulumi destroy` gives it up" in refused(third)
+    inner = third.advance
+
+    def destroyed_meanwhile(seconds: float) -> None:
+        third.advance = inner
+        second.state = {key: dict(kept) for key, kept in third.state.items()}
+        second.destroy()
+        inner(seconds)
+
+    third.advance = destroyed_meanwhile
+    assert refused(third) == (
+        "q-s is in none of us-east5-b, us-east5-a: somebody has deleted it; run `pulumi up` to ask for it again"
+    )
+
+
+def test_the_guard_says_what_the_state_did_not_know(api: TpuApi) -> None:
+    stack = Stack(wanted(), api.advance)
+    stack.up()
+    del stack.state["request"]
+    del stack.state["ready"]
+    stack.destroy()
+    request = "projects/p/locations/us-east5-b/queuedResources/q-s"
+    assert f"deleted {request}, which the state did not know" in stack.lines
+    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+
+
+@pytest.mark.parametrize("how", QuotaRefusal)
+@pytest.mark.parametrize("ends", OperationEnds)
+def test_quota_is_said_however_the_service_refuses(
+    monkeypatch: pytest.MonkeyPatch, how: QuotaRefusal, ends: OperationEnds
+) -> None:
+    with TpuApi(Cloud(TIMINGS, Behaviour(quota_refusal=how, create_ends=ends))) as api:
+        monkeypatch.setenv(ENDPOINT, api.url)
+        api.cloud.set_quota("p", "us-east5-b", "v6e", 0, QuotaTier.SPOT)
+        stack = Stack(wanted(zones=ZONES[:1]), api.advance, wait_deadline_s=600)
+        sentence = refused(stack)
+        assert "Quota limit 'TPUV6EPreemptiblePerProjectPerZoneForTPUAPI' has been exceeded" in " ".join(
+            [sentence, *stack.lines]
+        )
+        assert "POST http" not in sentence
+        stack.destroy()
+        assert api.cloud.requests == {}
+
+
+def test_quota_of_one_zone_sends_the_request_to_the_next(api: TpuApi) -> None:
+    api.cloud.set_quota("p", "us-east5-b", "v6e", 0, QuotaTier.SPOT)
+    stack = Stack(wanted(), api.advance)
+    stack.up()
+    assert stack.state["ready"]["outputs"]["zone"] == "us-east5-a"
+    assert stack.changes() == []
+
+
+def test_a_stopped_wait_goes_on_at_the_next_up(api: TpuApi) -> None:
+    api.cloud.stockout("us-east5-b", "v6e")
+    stack = Stack(wanted(), api.advance, wait_deadline_s=60)
+    refused(stack)
+    assert stack.state["ready"]["failed"]
+    (before,) = api.cloud.requests.values()
+    number = before.number
+    api.cloud.set_capacity("us-east5-b", "v6e", None)
+    stack.up()
+    assert [request.number for request in api.cloud.requests.values()] == [number]
+    assert stack.state["ready"]["outputs"]["ready"] == 1
+
+
+def test_new_metadata_of_a_request_without_nodes_asks_anew(api: TpuApi) -> None:
+    api.cloud.stockout("us-east5-b", "v6e")
+    stack = Stack(wanted(), api.advance, wait=False)
+    stack.up()
+    stack.request = wanted(metadata={"startup-script": "#! other"})
+    api.cloud.set_capacity("us-east5-b", "v6e", None)
+    stack.wait = True
+    stack.up()
+    (node,) = api.cloud.nodes.values()
+    assert dict(node.message.metadata) == {"startup-script": "#! other"}
+
+
+def test_what_somebody_changed_on_a_node_is_drift_and_is_put_back(api: TpuApi) -> None:
+    stack = Stack(wanted(), api.advance)
+    stack.up()
+    (node,) = api.cloud.nodes.values()
+    with api.lock:
+        node.message.labels["team"] = "theirs"
+    assert stack.changes() == ["request"]
+    assert stack.state["request"]["outputs"]["differs"] == ["labels of q-s"]
+    stack.up()
+    assert "team" not in node.message.labels
+    assert stack.changes() == []
+
+
+def test_a_fault_of_the_request_itself_is_not_tried_everywhere(api: TpuApi) -> None:
+    disks = [{"source_disk": "projects/p/zones/us-east5-b/disks/d", "mode": "read-write"}]
+    Stack(wanted("first", data_disks=disks), api.advance).up()
+    stack = Stack(wanted(data_disks=disks), api.advance)
+    assert "can be attached to one node only in read-write mode.), and was deleted; mend what it says" in refused(stack)
+    assert len(api.cloud.requests) == 1
+
+
+def test_secrets_and_traces_are_in_no_sentence(api: TpuApi) -> None:
+    for kind in (FaultKind.DENIED, FaultKind.UNAUTHENTICATED, FaultKind.OPERATION_ERROR):
+        api.fail(kind, "CreateQueuedResource")
+        stack = Stack(wanted(metadata={"startup-script": "WORD-OF-THE-SCRIPT"}), api.advance)
+        sentence = refused(stack)
+        assert sentence.startswith("cannot create projects/p/locations/us-east5-b/queuedResources/q-s: ")
+        assert "WORD-OF-THE-SCRIPT" not in sentence
+        assert "Traceback" not in sentence
+
+
+def test_an_outage_ends_in_one_sentence(api: TpuApi) -> None:
+    api.fail(FaultKind.UNAVAILABLE, "CreateQueuedResource", times=10_000)
+    stack = Stack(wanted(), api.advance)
+    assert refused(stack).endswith("The service is currently unavailable. (503); run it again")
+    stack.destroy()
+
+
+def test_a_changed_prefix_leaves_nothing_of_the_old_name(api: TpuApi) -> None:
+    stack = Stack(wanted(), api.advance)
+    stack.up()
+    stack.request = dataclasses.replace(stack.request, name="r", labels={STACK_LABEL: "s"})
+    stack.up()
+    assert [name.rpartition("/")[2] for name in api.cloud.requests] == ["r"]
+    stack.destroy()
+    assert api.cloud.requests == {}
