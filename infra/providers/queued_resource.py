@@ -97,8 +97,9 @@ class QueuedResource(Resource[QueuedResourceInputs]):
         return problems(self.parse(values))
 
     def create(self, context: Context, new: QueuedResourceInputs) -> tuple[str, Outputs]:
-        # The same request of the same resource has the same id, so that a repeated POST is one.
-        request_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{context.urn} {new.path} {new.labels}"))
+        # New for every create: an id that was used for a request which is gone is refused, or answered with its ending.
+        # What keeps a create after a killed one from doubling is the name.
+        request_id = str(uuid.uuid4())
         try:
             tpu_api.create(new.parent, new.name, body(new), request_id)
         except tpu_api.ThereAlreadyError:
@@ -119,12 +120,14 @@ class QueuedResource(Resource[QueuedResourceInputs]):
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: QueuedResourceInputs) -> Outputs:
         wanted = _node(new)
-        fields = ("labels", "tags", "metadata", "data_disks", "description")
+        # Only what differs: the client's documentation does not list data disks among what can be patched.
+        patched = ("labels", "tags", "metadata", "data_disks", "description")
+        fields = [name for name in patched if getattr(new, name) != outputs.get(name)]
         there = {str(node.name) for node in tpu_api.nodes(new.parent)}
         for name in new.node_names:
             if name in there:
                 context.report(f"updating {name.rpartition('/')[2]}")
-                tpu_api.update_node({"name": name} | {key: wanted[key] for key in fields}, list(fields))
+                tpu_api.update_node({"name": name} | {key: wanted[key] for key in fields}, fields)
         return {key: outputs.get(key, "") for key in ("state", "create_time")}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
