@@ -284,7 +284,8 @@ def create_stack(root: Path, engine: Path, environment: Mapping[str, str], proje
     finally:
         os.close(folder)
     if made.returncode != 0:
-        said = (made.stderr.strip() or made.stdout.strip() or "it said nothing").splitlines()[0]
+        lines = (made.stderr.strip() or made.stdout.strip() or "it said nothing").splitlines()
+        said = " ".join(line.strip() for line in lines[:2])  # of a YAML error the second has the place
         raise RefusalError(f"cannot create stack {stack!r} in {state}: {said.removeprefix('error: ')}")
 
 

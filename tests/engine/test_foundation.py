@@ -115,6 +115,19 @@ def test_life_of_a_foundation(clone: Clone, cloud: Path) -> None:
     assert pulumi(clone, "up").returncode == 0  # and back, on the buckets that stayed
 
 
+@pytest.mark.parametrize("stack", ["foundation.us-east5", "foundation.us-south1"])
+@pytest.mark.usefixtures("cloud")
+def test_second_preview_is_empty_for_every_foundation(clone: Clone, stack: str) -> None:
+    """That of us-central1 is in the life above."""
+    document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())
+    document["config"]["slipway:project"] = "real-project"
+    (clone.directory / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(document))
+    up = pulumi(clone, "up", stack=stack)
+    assert up.returncode == 0, said(up)
+    again = pulumi(clone, "preview", "--expect-no-changes", stack=stack)
+    assert again.returncode == 0, said(again)
+
+
 def test_shipped_foundation_previews_without_an_account_and_goes_no_further(
     clone: Clone, cloud: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -265,3 +265,9 @@ def test_explanation_says_who_since_when_and_what_to_do() -> None:
         "stack 'v6e-32' is in use by ada@vm (pid 17) since 2026-11-21 00:54:25; wait for it, or if it never ends,"
         " run: .venv/bin/pulumi cancel --stack v6e-32"
     )
+
+
+def test_a_stack_file_in_another_encoding_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.v6e-32.yaml").write_bytes("config: {}".encode("utf-16"))
+    with pytest.raises(engine.RefusalError, match=r"Pulumi.v6e-32.yaml is not UTF-8 text: .*; save it as UTF-8$"):
+        engine.read_text(tmp_path / "Pulumi.v6e-32.yaml")
