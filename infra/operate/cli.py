@@ -54,7 +54,10 @@ def _open(stack: str) -> Hosts:
     except SettingsError as error:
         fail(str(error))
     if target not in OPEN:
-        fail(f"stack '{stack}' is of target {target}, whose hosts this command does not reach yet")
+        fail(
+            f"stack '{stack}' is of target {target}, whose hosts this command does not reach yet; what is there says: "
+            f"pulumi preview --stack {stack} --diff (docs/runbook.md)"
+        )
     return OPEN[target](stack)
 
 
