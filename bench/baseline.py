@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tests.engine.clone import ROOT, Clone
+from infra.paths import PULUMI, TOOLS
+from tests.engine.clone import Clone
 
 STACK = "baseline"
 
@@ -45,7 +46,7 @@ def beside(program: str) -> Generator[tuple[Baseline, Clone]]:
         (directory / "Pulumi.yaml").write_text(f"name: {STACK}\nruntime: python\n")
         (directory / "__main__.py").write_text(program)
         environment = os.environ | {
-            "PATH": os.pathsep.join([str(ROOT / ".venv" / "bin"), os.environ["PATH"]]),
+            "PATH": os.pathsep.join([str(TOOLS), os.environ["PATH"]]),
             "PULUMI_BACKEND_URL": f"file://{directory}",
             "PULUMI_CONFIG_PASSPHRASE": "",
             # As our wrapper sets it, else the engine looks for the plugin of the installed pulumi-gcp on the network.
@@ -67,7 +68,7 @@ def preview(project: Project, stack: str) -> float:
 
 
 def run(project: Project, *arguments: str) -> None:
-    command = [str(ROOT / ".venv" / "bin" / "pulumi"), *arguments, "--non-interactive"]
+    command = [str(PULUMI), *arguments, "--non-interactive"]
     subprocess.run(
         command,
         cwd=project.directory,

@@ -18,7 +18,7 @@ from infra.artifacts.named import by_records, by_stacks
 from infra.artifacts.store import Entry, NoObjectError, Store, StoreError, open_store
 from infra.operate.hosts import STORE
 from infra.operate.terminal import fail
-from infra.paths import ARTIFACTS, ROOT, WORK, stack_file
+from infra.paths import ARTIFACTS, WORK, stack_file
 from infra.settings import SettingsError
 
 
@@ -46,7 +46,7 @@ def _gc(uri: str, delete: bool, min_age: timedelta) -> None:
     # The listing comes before the names: what a push adds meanwhile is not in it.
     entries = list(store.entries())
     now = datetime.now(UTC)
-    in_stacks, stacks = by_stacks(ROOT)
+    in_stacks, stacks = by_stacks()
     in_records, records = by_records(store, WORK)
     named = in_stacks | in_records
     sums = {each: store.read(wheelhouse_key(each)).decode() for each in kept_wheelhouses(entries, named, now, min_age)}

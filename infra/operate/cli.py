@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,7 +27,7 @@ from infra.operate.hosts import OPEN, Hosts
 from infra.operate.report import ABSENT, stack_report
 from infra.operate.terminal import fail
 from infra.operate.watch import cells, watch
-from infra.paths import ROOT, of_stack
+from infra.paths import TOOLS, of_stack
 from infra.settings import SettingsError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Watch and steer what `pulumi up` has started.")
@@ -160,5 +159,5 @@ def prepare(context: typer.Context) -> None:
 
 
 def main() -> None:
-    os.environ["PATH"] = os.pathsep.join([str(Path(ROOT) / ".venv" / "bin"), os.environ.get("PATH", "")])
+    os.environ["PATH"] = os.pathsep.join([str(TOOLS), os.environ.get("PATH", "")])
     app()
