@@ -35,10 +35,6 @@ class Tier(StrEnum):
     RESERVED = "reserved"
     GUARANTEED = "guaranteed"
 
-    @property
-    def preemptible(self) -> bool:
-        return self is Tier.SPOT
-
 
 def _tier(value: object) -> object:
     if value == "flex-start":
