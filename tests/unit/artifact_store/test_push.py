@@ -1,0 +1,121 @@
+"""Push: what is absent, the index last; it fails or is killed in the middle, and goes on later."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.artifacts.push import Pushed, push
+from infra.artifacts.store import LocalStore, Store, open_store
+from infra.paths import ROOT
+from tests.emulators.object_store import FaultKind, ObjectStore
+from tests.unit.artifact_store.steps import BIG, refused, write
+
+
+def fill(source: LocalStore, sizes: list[int]) -> list[str]:
+    """Objects of these sizes and an index; returns the objects' keys."""
+    keys: list[str] = []
+    for number, size in enumerate(sizes):
+        content = os.urandom(size)
+        key = f"objects/{hashlib.sha256(content).hexdigest()}/file{number}.whl"
+        write(source.path(key), content)
+        keys.append(key)
+    write(source.path("wheelhouses/x/SHA256SUMS"), "\n".join(keys))
+    return keys
+
+
+def same(source: LocalStore, target: Store) -> bool:
+    keys = list(source.keys())
+    return keys == list(target.keys()) and all(source.read(key) == target.read(key) for key in keys)
+
+
+def test_push_uploads_what_is_absent_and_the_index_last(store: Store, source: LocalStore) -> None:
+    keys = fill(source, [10, 3000, 200, 0, 50, 60, 70, 80, 90, 100, 11, 12])
+    store.put(keys[0], source.path(keys[0]))
+    seen: list[tuple[str, Pushed]] = []
+    done = push(source, store, keys, ["wheelhouses/x/SHA256SUMS"], lambda key, sofar: seen.append((key, sofar)))
+    assert same(source, store)
+    index = source.size("wheelhouses/x/SHA256SUMS")
+    assert done == Pushed(12, sum(map(source.size, keys)) - 10 + index, 1, 10)
+    assert seen[-1] == ("wheelhouses/x/SHA256SUMS", done)
+    assert {key for key, _ in seen} == {*keys, "wheelhouses/x/SHA256SUMS"}
+    again = push(source, store, keys, ["wheelhouses/x/SHA256SUMS"])
+    assert (again.uploaded, again.present) == (0, 13)
+
+
+def test_push_refuses_what_the_source_lacks_before_it_uploads(store: Store, source: LocalStore) -> None:
+    keys = fill(source, [10])
+    assert "there is no absent in" in refused(lambda: push(source, store, [*keys, "absent"]))
+    assert list(store.keys()) == []
+
+
+def test_push_that_fails_leaves_no_index_and_goes_on_later(
+    server: ObjectStore, bucket: Store, source: LocalStore
+) -> None:
+    keys = fill(source, [100] * 20)
+    server.fail(FaultKind.DENIED, "POST", skip=9)
+    assert "permission denied" in refused(lambda: push(source, bucket, keys, ["wheelhouses/x/SHA256SUMS"]))
+    assert not bucket.has("wheelhouses/x/SHA256SUMS")
+    there = len(list(bucket.keys()))
+    assert 9 <= there < 20
+    done = push(source, bucket, keys, ["wheelhouses/x/SHA256SUMS"])
+    assert (done.present, done.uploaded) == (there, 21 - there)
+    assert same(source, bucket)
+
+
+PUSH = """
+import pathlib, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
+from infra.artifacts.push import push
+from infra.artifacts.store import LocalStore, open_store
+source = LocalStore(pathlib.Path(sys.argv[1]))
+keys = [key for key in source.keys() if key.startswith("objects/")]
+push(source, open_store(sys.argv[2]), keys, ["wheelhouses/x/SHA256SUMS"], lambda key, done: print(key, flush=True))
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_push_to_a_bucket_that_is_killed_in_the_middle(
+    server: ObjectStore, bucket: Store, source: LocalStore, end: signal.Signals
+) -> None:
+    keys = fill(source, [BIG, 5 << 20, 4 << 20, 100, 90, 80, 70, 60, 50, 40])
+    first_chunk = server.fail(FaultKind.HOLD, "PUT", "/upload/")  # of the biggest; more than a socket buffers
+    whole = server.fail(FaultKind.HOLD, "POST", "uploadType=multipart", skip=3)
+    command = [sys.executable, "-c", PUSH, str(source.directory), "gs://bucket"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert first_chunk.held.wait(60)
+        assert whole.held.wait(60)
+        process.send_signal(end)
+        assert process.wait(20) != 0
+    first_chunk.release.set()
+    whole.release.set()
+    for key in list(bucket.keys()):
+        assert bucket.read(key) == source.read(key), "whole or absent"
+    assert not bucket.has(keys[0])
+    assert not bucket.has("wheelhouses/x/SHA256SUMS")
+    done = push(source, bucket, keys, ["wheelhouses/x/SHA256SUMS"])
+    assert done.uploaded + done.present == 11
+    assert same(source, bucket)
+
+
+def test_push_to_a_directory_that_is_killed_in_the_middle(tmp_path: Path, source: LocalStore) -> None:
+    keys = fill(source, [3 << 20] * 40)
+    target = open_store(tmp_path / "target")
+    command = [sys.executable, "-c", PUSH, str(source.directory), target.uri]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(3):
+            assert process.stdout.readline()
+        process.kill()
+    there = list(target.keys())
+    assert len(there) >= 3
+    assert "wheelhouses/x/SHA256SUMS" not in there or len(there) == 41
+    assert all(target.read(key) == source.read(key) for key in there), "whole or absent"
+    push(source, target, keys, ["wheelhouses/x/SHA256SUMS"])
+    assert same(source, target)
