@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import engine, engine_locks
+from infra import engine, engine_command, engine_locks
 from infra.standins import choose
 
 HOST = os.uname().nodename
@@ -50,7 +50,7 @@ def lock_text(pid: int, host: str = HOST, since: datetime | None = None) -> str:
     ],
 )
 def test_command_line_names_its_words_and_its_stack(line: str, words: tuple[str, ...], stack: str | None) -> None:
-    command = engine.parse(line.split())
+    command = engine_command.parse(line.split())
     assert (command.words, command.stack) == (words, stack)
 
 
@@ -73,7 +73,7 @@ def test_command_line_names_its_words_and_its_stack(line: str, words: tuple[str,
     ],
 )
 def test_commands_that_need_a_stack_and_those_that_change_one(line: str, needs_stack: bool, mutates: bool) -> None:
-    command = engine.parse(line.split())
+    command = engine_command.parse(line.split())
     assert (command.needs_stack, command.mutates) == (needs_stack, mutates)
 
 
@@ -88,7 +88,7 @@ def test_commands_that_need_a_stack_and_those_that_change_one(line: str, needs_s
     ],
 )
 def test_stack_reference_of_another_project_or_a_path_is_left_to_the_engine(given: str, name: str | None) -> None:
-    assert engine.local_name(given, "slipway") == name
+    assert engine_command.local_name(given, "slipway") == name
 
 
 def test_missing_stack_names_the_nearest_and_where_to_add_one() -> None:
@@ -162,7 +162,7 @@ NOTICE = "note: Google's own argument checks did not run: its plugin is not inst
 
 def told(line: str, clone: Path, capsys: pytest.CaptureFixture[str], path: str) -> tuple[str, str]:
     """What is said, and the token that the engine gets."""
-    ready = engine.tell_stand_in(engine.parse(line.split()), {"PATH": path, "HOME": str(clone)}, clone)
+    ready = engine.tell_stand_in(engine_command.parse(line.split()), {"PATH": path, "HOME": str(clone)}, clone)
     return capsys.readouterr().err, ready.get("GOOGLE_OAUTH_ACCESS_TOKEN", "")
 
 
