@@ -22,6 +22,7 @@ BENCHMARKS = (
     "preview",
     "preview_foundation",
     "preview_tpu_vm",
+    "tpu_requests",
     "bootstrap",
     "data_prepare",
     "warm_up",

@@ -34,7 +34,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
 def test_the_bucket_is_made_first_and_the_engine_works_on_it(
     clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole command: Google's plugin is our stand-in where the engine has plugins installed, the bucket emulated."""
+    """The whole command; what is installed as Google's plugin is our stand-in, and the bucket is emulated."""
     bucket = "slipway-state-us-central1-real-project"
     plugin = clone.directory / ".slipway/pulumi-home/plugins" / f"resource-gcp-v{schema.version()}" / choose.EXECUTABLE
     plugin.parent.mkdir(parents=True)
