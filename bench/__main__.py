@@ -9,14 +9,13 @@ import dataclasses
 import importlib
 import json
 import sys
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from bench.record import Figure
+from infra.paths import WORK
 
-ROOT = Path(__file__).resolve().parent.parent
 # Cheap ones first; each entry is a module of this folder.
 BENCHMARKS = (
     "preview",
@@ -61,7 +60,7 @@ def table(measured: list[Figure]) -> Table:
 
 def write(measured: list[Figure]) -> None:
     """Replace the measured figures in .slipway/bench.json and keep the others."""
-    path = ROOT / ".slipway" / "bench.json"
+    path = WORK / "bench.json"
     known = {entry["name"]: entry for entry in json.loads(path.read_text())} if path.exists() else {}
     known |= {figure.name: dataclasses.asdict(figure) for figure in measured}
     path.parent.mkdir(exist_ok=True)

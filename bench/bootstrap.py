@@ -15,7 +15,7 @@ from bench.record import Figure, figure
 from infra.artifacts.bundle import BundleContents, collect
 from infra.local.bootstrap import COMMAND, Installation
 from infra.operate import wheelhouses
-from infra.paths import ARTIFACTS, ROOT, TRAINING
+from infra.paths import ARTIFACTS, TRAINING, UV, WORK
 from infra.wheels.locks import STABLE, lock_path
 from infra.wheels.selection import LockedFile, locked_files
 
@@ -30,7 +30,7 @@ def figures() -> list[Figure]:
     first: list[float] = []
     second: list[float] = []
     pip: list[float] = []
-    with tempfile.TemporaryDirectory(dir=ROOT / ".slipway") as name:
+    with tempfile.TemporaryDirectory(dir=WORK) as name:
         work = Path(name)
         root, venv = work / "installed", work / "venv"
         requirements = work / "requirements.txt"
@@ -97,8 +97,7 @@ def _tpu_set(work: Path) -> Figure:
 
 
 def _installed_bytes(environment: Path, requirements: list[str]) -> int:
-    uv = str(ROOT / ".venv" / "bin" / "uv")
-    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, environment], check=True)
-    command = [uv, "pip", "install", "--quiet", "--python", str(environment / "bin" / "python"), *requirements]
+    subprocess.run([str(UV), "venv", "--quiet", "--python", sys.executable, environment], check=True)
+    command = [str(UV), "pip", "install", "--quiet", "--python", str(environment / "bin" / "python"), *requirements]
     subprocess.run(command, check=True)
     return sum(path.stat().st_size for path in environment.rglob("*") if path.is_file() and not path.is_symlink())

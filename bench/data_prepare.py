@@ -18,9 +18,9 @@ from itertools import cycle
 from pathlib import Path
 
 from bench.record import Figure, figure
+from infra.paths import ROOT
 from training.data.identity import STDLIB, corpus_files, read_manifest
 
-ROOT = Path(__file__).parents[1]
 FILE_BYTES = 1_000_000
 SPEED_BYTES = 100_000_000
 SMALL_BYTES, LARGE_BYTES = 10_000_000, 1_000_000_000

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from bench.record import Figure, figure
+from infra.paths import ROOT, WORK
 
-ROOT = Path(__file__).resolve().parent.parent
 # What reaches registries and finds Python; everything else of the caller's environment stays behind.
 _KEPT = re.compile(
     r"^(PATH|LANG|LC_ALL|TERM|SSL_CERT_\w+|(https?|no|all)_proxy|GOPROXY|GOFLAGS|PYENV_ROOT|PIP_(INDEX_URL|CERT)|UV_INDEX\w*)$",
@@ -35,7 +35,7 @@ def figures() -> list[Figure]:
             text=True,
         )
         minutes = (time.monotonic() - start) / 60
-        (ROOT / ".slipway" / "fresh_clone.log").write_text(up.stdout)
+        (WORK / "fresh_clone.log").write_text(up.stdout)
         if up.returncode:
             raise RuntimeError("`make up` failed in a fresh clone; its output is in .slipway/fresh_clone.log")
         built = re.search(r"Pulumi engine .* ready: .* in (\d+) s", up.stdout)

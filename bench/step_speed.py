@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.record import Figure, figure
+from infra.paths import ROOT
 from training.maxtext_config import HostFiles, command_line, maxtext_arguments
 from training.run_spec import MaxTextValue, RunSpec
 
-ROOT = Path(__file__).parents[1]
 HOSTS, DEVICES_PER_HOST = 2, 2
 STEPS, PAIRS = 200, 7
 _FIRST_STEPS = 10

@@ -21,10 +21,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from infra.engine_locks import explain, find_process, holder_is_gone, read_locks
+from infra.paths import ROOT
 from infra.standins import choose
 from infra.standins.gcp import schema
 
-ROOT = Path(__file__).resolve().parent.parent
 STACKS = "stacks"  # stackConfigDir of Pulumi.yaml
 GOOGLE_TARGETS = frozenset(("foundation",))  # those whose stacks declare resources of Google's provider
 

@@ -9,6 +9,9 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".slipway"
 STACKS = ROOT / "stacks"
 TRAINING = ROOT / "training"
+TOOLS = ROOT / ".venv" / "bin"  # what setup has put there
+PULUMI = TOOLS / "pulumi"  # our wrapper (infra/engine.py)
+UV = TOOLS / "uv"
 ARTIFACTS = WORK / "artifacts"  # this machine's artifact store; where wheelhouses are built
 INSTALLED = WORK / "installed"  # bundles and environments of this machine's hosts
 

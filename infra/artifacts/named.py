@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from infra.artifacts.gc import Named
 from infra.artifacts.store import Store, StoreError
+from infra.paths import PULUMI, ROOT
 from infra.runs import RECORD
 
 WHEELHOUSE_TYPE = "slipway:artifacts:Wheelhouse"  # property `wheelhouse`
@@ -55,16 +56,16 @@ def by_record(place: str, text: str) -> Named:
     return Named(wheelhouses, bundles)
 
 
-def by_stacks(root: Path) -> tuple[Named, list[str]]:
+def by_stacks() -> tuple[Named, list[str]]:
     """Names in the state of every stack of the backend that `.venv/bin/pulumi` of the clone uses, and those stacks."""
-    listed = _pulumi(root, "the list of stacks", "stack", "ls", "--json")
+    listed = _pulumi("the list of stacks", "stack", "ls", "--json")
     try:
         stacks = [str(cast(dict[str, Any], each)["name"]) for each in json.loads(listed)]
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"the list of stacks is not readable ({error!r}), {SO_NOTHING}") from error
     named = Named()
     for stack in stacks:
-        named |= by_deployment(stack, _pulumi(root, f"stack '{stack}'", "stack", "export", "--stack", stack))
+        named |= by_deployment(stack, _pulumi(f"stack '{stack}'", "stack", "export", "--stack", stack))
     return named, stacks
 
 
@@ -96,10 +97,10 @@ def _text(content: bytes) -> str:
     return content.decode(errors="replace")  # a record that is not text fails as JSON, with its place
 
 
-def _pulumi(root: Path, what: str, *arguments: str) -> str:
-    command = [root / ".venv" / "bin" / "pulumi", *arguments, "--non-interactive", "--color", "never"]
+def _pulumi(what: str, *arguments: str) -> str:
+    command = [PULUMI, *arguments, "--non-interactive", "--color", "never"]
     try:
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     except OSError as error:
         raise StoreError(f"cannot read {what}: no Pulumi engine ({error.strerror}), {SO_NOTHING}") from error
     if done.returncode:

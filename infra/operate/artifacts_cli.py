@@ -11,24 +11,34 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
+from infra import settings as stack_settings
 from infra.artifacts.gc import kept_wheelhouses, unreferenced
 from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.named import by_records, by_stacks
 from infra.artifacts.store import Entry, NoObjectError, Store, StoreError, open_store
+from infra.operate.hosts import STORE
 from infra.operate.terminal import fail
-from infra.paths import ARTIFACTS, ROOT, WORK
+from infra.paths import ARTIFACTS, WORK, stack_file
+from infra.settings import SettingsError
 
 
 def gc(
-    uri: Annotated[str, typer.Argument(help="A directory or gs://bucket[/prefix].")] = str(ARTIFACTS),
+    of: Annotated[str, typer.Argument(help="A stack, a directory or gs://bucket[/prefix].")] = str(ARTIFACTS),
     delete: Annotated[bool, typer.Option("--delete", help="Delete what the table shows.")] = False,
     min_age_h: Annotated[float, typer.Option(min=0, help="Keep what is younger, in hours.")] = 24.0,
 ) -> None:
     """Show, or with --delete remove, artifacts that no stack of this backend and no run record names."""
     try:
-        _gc(uri, delete, timedelta(hours=min_age_h))
-    except StoreError as error:
+        _gc(_uri(of), delete, timedelta(hours=min_age_h))
+    except (StoreError, SettingsError) as error:
         fail(str(error))
+
+
+def _uri(of: str) -> str:
+    if not stack_file(of).is_file():
+        return of
+    settings = stack_settings.from_file(of)
+    return STORE[settings.target](settings)
 
 
 def _gc(uri: str, delete: bool, min_age: timedelta) -> None:
@@ -36,7 +46,7 @@ def _gc(uri: str, delete: bool, min_age: timedelta) -> None:
     # The listing comes before the names: what a push adds meanwhile is not in it.
     entries = list(store.entries())
     now = datetime.now(UTC)
-    in_stacks, stacks = by_stacks(ROOT)
+    in_stacks, stacks = by_stacks()
     in_records, records = by_records(store, WORK)
     named = in_stacks | in_records
     sums = {each: store.read(wheelhouse_key(each)).decode() for each in kept_wheelhouses(entries, named, now, min_age)}

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from infra import engine, names
 from infra import settings as stack_settings
-from infra.paths import ROOT
+from infra.paths import PULUMI, ROOT
 from infra.settings import SettingsError
 from infra.standins import choose
 from infra.standins.gcp import schema
@@ -75,7 +75,7 @@ def stacks_to_move() -> list[str]:
 def make_bucket(stack: str) -> None:
     """`pulumi up` of the state bucket and what it needs, on the terminal."""
     arguments = ["up", "--yes", "--stack", stack, *(word for target in TARGETS for word in ("--target", target))]
-    if subprocess.run([_pulumi(), *arguments], cwd=ROOT, check=False).returncode != 0:
+    if subprocess.run([PULUMI, *arguments], cwd=ROOT, check=False).returncode != 0:
         raise BackendError(
             f"the state bucket is not made, so nothing was moved; run it again: slipway backend init {stack}"
         )
@@ -138,7 +138,7 @@ def _export(stack: str, environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _run(arguments: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    command = [_pulumi(), *arguments, "--non-interactive", "--color", "never"]
+    command = [PULUMI, *arguments, "--non-interactive", "--color", "never"]
     return subprocess.run(command, cwd=ROOT, env=dict(environment), capture_output=True, text=True, check=False)
 
 
@@ -149,7 +149,3 @@ def _said(done: subprocess.CompletedProcess[str]) -> str:
 
 def _project() -> str:
     return engine.project_name(engine.read_text(ROOT / "Pulumi.yaml"))
-
-
-def _pulumi() -> str:
-    return str(ROOT / ".venv" / "bin" / "pulumi")

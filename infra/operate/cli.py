@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,7 +27,7 @@ from infra.operate.hosts import OPEN, Hosts
 from infra.operate.report import ABSENT, stack_report
 from infra.operate.terminal import fail
 from infra.operate.watch import cells, watch
-from infra.paths import ROOT, of_stack
+from infra.paths import TOOLS, of_stack
 from infra.settings import SettingsError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Watch and steer what `pulumi up` has started.")
@@ -54,7 +53,10 @@ def _open(stack: str) -> Hosts:
     except SettingsError as error:
         fail(str(error))
     if target not in OPEN:
-        fail(f"stack '{stack}' is of target {target}, whose hosts this command does not reach yet")
+        fail(
+            f"stack '{stack}' is of target {target}, whose hosts this command does not reach yet; what is there says: "
+            f"pulumi preview --stack {stack} --diff (docs/runbook.md)"
+        )
     return OPEN[target](stack)
 
 
@@ -157,5 +159,5 @@ def prepare(context: typer.Context) -> None:
 
 
 def main() -> None:
-    os.environ["PATH"] = os.pathsep.join([str(Path(ROOT) / ".venv" / "bin"), os.environ.get("PATH", "")])
+    os.environ["PATH"] = os.pathsep.join([str(TOOLS), os.environ.get("PATH", "")])
     app()

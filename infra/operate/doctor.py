@@ -21,7 +21,7 @@ from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.store import LocalStore, NoBucketError, StoreError, open_store
 from infra.operate import google_project
 from infra.operate.google_project import GoogleError, GoogleProject
-from infra.paths import ARTIFACTS, ROOT, TRAINING
+from infra.paths import ARTIFACTS, ROOT, TRAINING, UV
 from infra.preview import quota
 from infra.preview.quota import QuotaNeed
 from infra.settings import AnySettings, Settings, SettingsError
@@ -111,10 +111,9 @@ def _engine() -> Finding:
 
 
 def _uv() -> Finding:
-    uv = ROOT / ".venv" / "bin" / "uv"
-    if not os.access(uv, os.X_OK):
+    if not os.access(UV, os.X_OK):
         return _wrong("uv", f"there is none in .venv/bin; {SETUP}")
-    done = _run(uv, "--version")
+    done = _run(UV, "--version")
     return (
         _wrong("uv", f"it does not start ({_first_line(done)}); {SETUP}")
         if done.returncode
@@ -124,10 +123,9 @@ def _uv() -> Finding:
 
 def _environment() -> Finding:
     """Whether .venv has what uv.lock says."""
-    uv = ROOT / ".venv" / "bin" / "uv"
-    if not os.access(uv, os.X_OK):
+    if not os.access(UV, os.X_OK):
         return _not_asked("environment", "there is no uv to ask")
-    checked = _run(uv, "sync", "--check", "--frozen", "--offline", "--inexact", "--no-install-project")
+    checked = _run(UV, "sync", "--check", "--frozen", "--offline", "--inexact", "--no-install-project")
     return (
         _wrong("environment", f".venv differs from uv.lock; {SETUP}")
         if checked.returncode
@@ -137,14 +135,13 @@ def _environment() -> Finding:
 
 def _locks(settings: AnySettings | None) -> Iterator[Finding]:
     """The operator's lock and the hosts': present, and made of what is asked for today."""
-    uv = ROOT / ".venv" / "bin" / "uv"
-    if not os.access(uv, os.X_OK):
+    if not os.access(UV, os.X_OK):
         yield _not_asked("locks", "there is no uv to ask")
         return
     stale = [
         f"{project}uv.lock is older than {project}pyproject.toml"
         for project, folder in (("", ROOT), ("training/", TRAINING))
-        if _run(uv, "lock", "--check", "--offline", "--project", str(folder)).returncode
+        if _run(UV, "lock", "--check", "--offline", "--project", str(folder)).returncode
     ]
     platform = settings.row.platform if isinstance(settings, Settings) else "cpu"
     channel = settings.channel if isinstance(settings, Settings) else STABLE
@@ -154,7 +151,7 @@ def _locks(settings: AnySettings | None) -> Iterator[Finding]:
     except LockError as error:
         yield _wrong("locks", str(error))
         return
-    if channel == STABLE and not _is_export(uv, platform, lock):
+    if channel == STABLE and not _is_export(platform, lock):
         stale.append(f"training/locks/{lock.name} is not what training/uv.lock says")
     if stale:
         yield _wrong("locks", f"{'; '.join(stale)}; run: make lock")
@@ -162,9 +159,9 @@ def _locks(settings: AnySettings | None) -> Iterator[Finding]:
         yield _ok("locks", f"uv.lock, training/uv.lock and {lock.name} are current")
 
 
-def _is_export(uv: Path, platform: str, lock: Path) -> bool:
+def _is_export(platform: str, lock: Path) -> bool:
     arguments = "export --quiet --frozen --no-dev --no-emit-project --no-header --format pylock.toml --extra"
-    exported = _run(uv, *arguments.split(), platform, "--project", str(TRAINING))
+    exported = _run(UV, *arguments.split(), platform, "--project", str(TRAINING))
     if exported.returncode:
         return False
     return tomllib.loads(exported.stdout)["packages"] == tomllib.loads(lock.read_text())["packages"]

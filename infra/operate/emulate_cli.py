@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from infra.operate.terminal import fail
+
 ENDPOINT = "SLIPWAY_TPU_ENDPOINT"
 
 app = typer.Typer(no_args_is_help=True, help="Run a cloud service on this machine, without an account.")
@@ -30,14 +32,14 @@ def tpu(
     """The Cloud TPU API, with a page that shows its state; Ctrl-C ends it."""
     from infra.emulators.tpu_api import TpuApi  # here: Google's client costs every other command 0.5 s
 
+    if state and (state.is_dir() or not state.parent.is_dir()):
+        fail(f"{state} cannot hold a state; give a file in a directory that is there")
     try:
         api = TpuApi(port=port, speed=speed, state=state)
     except OSError as error:
-        typer.echo(f"error: port {port} cannot be used ({error.strerror}); give another one with --port", err=True)
-        raise typer.Exit(2) from None
+        fail(f"port {port} cannot be used ({error.strerror}); give another one with --port")
     except (ValueError, KeyError, TypeError) as error:
-        typer.echo(f"error: {state} is not a state of this emulator ({error}); delete it or give another", err=True)
-        raise typer.Exit(2) from None
+        fail(f"{state} is not a state of this emulator ({error}); delete it or give another")
     typer.echo(f"TPU API emulator: {api.url} shows its state")
     typer.echo(f"in another shell: export {ENDPOINT}={api.url}")
     typer.echo("written from the documentation, never compared with the real service; Ctrl-C ends it")

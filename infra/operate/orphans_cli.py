@@ -16,7 +16,7 @@ import typer
 from infra import settings as stack_settings
 from infra.names import OWNER_LABEL, PLACEHOLDER_PROJECT, stack_label
 from infra.operate.terminal import fail
-from infra.paths import ROOT
+from infra.paths import PULUMI, ROOT
 from infra.providers import tpu_api, tpu_cleanup
 from infra.providers.resource import Context, ResourceError
 from infra.providers.tpu_cleanup import Found
@@ -87,7 +87,7 @@ def _projects() -> tuple[str, ...]:
 
 def _alive() -> list[str]:
     """Stacks of this backend that have resources: their own `up` and `destroy` look after what is theirs."""
-    command = [ROOT / ".venv" / "bin" / "pulumi", "stack", "ls", "--json", "--non-interactive", "--color", "never"]
+    command = [PULUMI, "stack", "ls", "--json", "--non-interactive", "--color", "never"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         fail(f"the list of stacks cannot be read, so it is not known what is in use: {done.stderr.strip()}")

@@ -13,6 +13,7 @@ import typer
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from infra.operate.terminal import fail
 from infra.wheels.patches import PatchError, PatchState, State, load_all, newest, state_of
 
 app = typer.Typer(no_args_is_help=True, help="Patches of upstream packages, in training/patches/.")
@@ -28,8 +29,7 @@ def check(
             path = Path(wheel) if wheel.endswith(".whl") else _download(wheel, Path(scratch))
             states = _states(path, Path(scratch) / "unpacked")
     except PatchError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(str(error))
     for state in states:
         typer.echo(str(state))
     if any(state.state is State.DRIFTED for state in states):

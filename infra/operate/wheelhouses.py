@@ -21,7 +21,7 @@ from infra.artifacts.layout import object_key, parse_sums, wheelhouse_key
 from infra.artifacts.push import Pushed, push
 from infra.artifacts.store import LocalStore, StoreError, open_store
 from infra.local.bootstrap import COMMAND, Installation
-from infra.paths import ARTIFACTS, INSTALLED, ROOT, TRAINING, WORK
+from infra.paths import ARTIFACTS, INSTALLED, TRAINING, UV, WORK
 from infra.wheels.build import BuildError, Wheelhouse, build, files_to_fetch
 from infra.wheels.fetch import FetchError
 from infra.wheels.identity import FETCHED_PYTHON, WheelhouseInputs, wheelhouse_inputs
@@ -53,7 +53,7 @@ def built_here() -> list[str]:
 
 def build_here(inputs: WheelhouseInputs) -> Wheelhouse:
     """With a bar on a terminal, else a line now and then."""
-    uv = shutil.which("uv") or str(ROOT / ".venv" / "bin" / "uv")
+    uv = shutil.which("uv") or str(UV)
     with _Shown(f"wheelhouse {inputs.id}", len(files_to_fetch(inputs))) as progress:
         made = build(inputs, ARTIFACTS, uv, progress)
     print(f"wheelhouse {made.id}: {len(made.objects)} files, {made.size / 1e6:.0f} MB")

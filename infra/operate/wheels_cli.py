@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from infra import settings as stack_settings
-from infra.host_software import python_archive
+from infra.host_software import wheelhouse as wheelhouse_of
 from infra.operate.hosts import STORE
 from infra.operate.terminal import fail
-from infra.paths import ROOT, stack_file
+from infra.paths import stack_file
 from infra.settings import SettingsError
 from infra.wheels.identity import FETCHED_PYTHON
 from infra.wheels.locks import CHANNELS, PLATFORMS, STABLE
@@ -64,8 +64,7 @@ def push_command(
     try:
         if stack_file(to).is_file():
             settings = stack_settings.from_file(to)
-            overlay = ROOT / settings.overlay if settings.overlay else None
-            inputs = wheelhouses.inputs_of(settings.row.platform, settings.channel, overlay, python_archive(settings))
+            inputs = wheelhouse_of(settings, settings.row.platform)
             wheelhouses.ensure_built(inputs)
             wheelhouses.push_from_here(inputs.id, STORE[settings.target](settings))
             return

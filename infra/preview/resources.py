@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any, cast
 
-from infra.paths import ROOT
+from infra.paths import PULUMI, ROOT
 
 SAME = frozenset({"same", "read", "refresh"})
 
@@ -31,7 +31,7 @@ class Change:
 
 def run(stack: str) -> tuple[Change, ...]:
     """Changes of a stack. Raises PreviewError with the engine's words."""
-    command = [str(ROOT / ".venv" / "bin" / "pulumi"), "preview", "--stack", stack, "--json", "--non-interactive"]
+    command = [str(PULUMI), "preview", "--stack", stack, "--json", "--non-interactive"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise PreviewError(_errors(done.stdout) or done.stderr.strip() or "pulumi preview failed")

@@ -34,7 +34,7 @@ from infra.providers.resource import UNKNOWN, Context, OnChange, Resource, Resou
 
 VERSION = "0.1.0"
 # The engine's spelling of "not known before the update runs" (sdk/go/common/resource/plugin/rpc.go).
-_UNKNOWN_SENTINELS = frozenset({"04da6b54-80e4-46f7-96ec-b56ff0331ba9"})
+_UNKNOWN_SENTINEL = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 _MAX_CALLS = 64
 _PARENT_POLL_S = 0.2
 
@@ -46,7 +46,7 @@ def to_values(struct: struct_pb2.Struct) -> dict[str, Any]:
 
 def _from_wire(value: Any) -> Any:
     if isinstance(value, str):
-        return UNKNOWN if value in _UNKNOWN_SENTINELS else value
+        return UNKNOWN if value == _UNKNOWN_SENTINEL else value
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
@@ -57,11 +57,20 @@ def _from_wire(value: Any) -> Any:
 
 
 def to_struct(values: Mapping[str, Any]) -> struct_pb2.Struct:
+    """The way back; values may be unknown at any depth."""
     struct = struct_pb2.Struct()
-    struct.update(
-        {key: next(iter(_UNKNOWN_SENTINELS)) if isinstance(value, Unknown) else value for key, value in values.items()}
-    )
+    struct.update(_to_wire(values))
     return struct
+
+
+def _to_wire(value: Any) -> Any:
+    if isinstance(value, Unknown):
+        return _UNKNOWN_SENTINEL
+    if isinstance(value, Mapping):
+        return {key: _to_wire(item) for key, item in cast(Mapping[str, Any], value).items()}
+    if isinstance(value, list):
+        return [_to_wire(item) for item in cast(list[Any], value)]
+    return value
 
 
 class Server(provider_pb2_grpc.ResourceProviderServicer):
@@ -257,12 +266,16 @@ def end_with_engine(on_end: Callable[[], None]) -> None:
 
 def serve(resources: Mapping[str, Resource[Any]], on_end: Callable[[], None]) -> None:
     """Serve until the engine ends us or is gone. The engine's address is the last argument."""
+    serve_plugin(Server(resources, sys.argv[-1] if len(sys.argv) > 1 else ""), on_end)
+
+
+def serve_plugin(servicer: provider_pb2_grpc.ResourceProviderServicer, on_end: Callable[[], None]) -> None:
+    """The same for any provider plugin: its port is the first line, as the engine expects it."""
     end_with_engine(on_end)
-    address = sys.argv[-1] if len(sys.argv) > 1 else ""
     server = grpc.server(
         futures.ThreadPoolExecutor(max_workers=_MAX_CALLS), options=[("grpc.max_receive_message_length", -1)]
     )
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Server(resources, address), server)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+
+from infra.emulators.http_server import EmulatorHandler, HttpEmulator
 
 TOKEN = "emulated-token"
 ACCOUNT = "me@real-project.iam.gserviceaccount.com"
@@ -43,29 +42,14 @@ class GoogleProject:
     page_size: int = 2
 
 
-class GoogleApis:
+class GoogleApis(HttpEmulator):
     """Context manager around the server."""
 
     def __init__(self, project: GoogleProject) -> None:
         self.project = project
         self.calls: list[str] = []
         self.grants = True  # whether tokens are given
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.owner = self
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(_Handler)
 
     def write_credentials(self, file: Path) -> None:
         """A service account's key, whose tokens this server gives."""
@@ -141,27 +125,10 @@ def _admit(authorization: str) -> None:
         raise ApiError(401, "Request had invalid authentication credentials.")
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    owner: GoogleApis
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Any
-
-    def do_GET(self) -> None:
-        self._serve()
-
-    def do_POST(self) -> None:
-        self._serve()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass  # tests read `calls`
-
+class _Handler(EmulatorHandler):
     def _serve(self) -> None:
         owner: GoogleApis = self.server.owner
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.body()
         parts = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
         try:
@@ -176,15 +143,12 @@ class _Handler(BaseHTTPRequestHandler):
             said = {"code": error.status, "message": str(error)} | ({"details": details} if error.reason else {})
             self._send(error.status, {"error": said})
 
+    do_GET = do_POST = _serve  # noqa: N815 (http.server's names)
+
     def _token(self, owner: GoogleApis) -> tuple[int, dict[str, Any]]:
         if owner.grants:
             return 200, {"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"}
         return 400, {"error": "invalid_grant", "error_description": "Invalid JWT Signature."}
 
     def _send(self, status: int, value: dict[str, Any]) -> None:
-        content = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        self.send(status, {"Content-Type": "application/json"}, json.dumps(value).encode())

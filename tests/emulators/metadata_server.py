@@ -7,17 +7,15 @@ and, for the library's probe, `GCE_METADATA_IP` point clients here.
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
+
+from infra.emulators.http_server import EmulatorHandler, HttpEmulator
 
 TOKEN = "token-of-the-vm"
 ROOT = "/computeMetadata/v1/"
 
 
-class MetadataServer:
+class MetadataServer(HttpEmulator):
     """Context manager. `values` maps a path below /computeMetadata/v1/ to its text and may change while it serves."""
 
     def __init__(self, token: str = TOKEN, attributes: dict[str, str] | None = None, expires_in_s: int = 3600) -> None:
@@ -32,27 +30,7 @@ class MetadataServer:
             "instance/zone": "projects/1/zones/europe-west4-a",
             "instance/preempted": "FALSE",
         } | {f"instance/attributes/{name}": value for name, value in (attributes or {}).items()}
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.owner = self
-
-    @property
-    def host(self) -> str:
-        """host:port."""
-        return f"127.0.0.1:{self._server.server_address[1]}"
-
-    @property
-    def url(self) -> str:
-        return f"http://{self.host}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(_Handler)
 
     def answer(self, path: str) -> tuple[int, str, str]:
         """Status, content type and body for a path below /computeMetadata/v1/."""
@@ -80,16 +58,8 @@ class MetadataServer:
         return 404, "text/html", "not found"
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    owner: MetadataServer
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Any
-
-    def do_GET(self) -> None:
+class _Handler(EmulatorHandler):
+    def _serve(self) -> None:
         owner: MetadataServer = self.server.owner
         parts = urlsplit(self.path)
         if self.headers.get("Metadata-Flavor") != "Google":
@@ -100,13 +70,6 @@ class _Handler(BaseHTTPRequestHandler):
             owner.requests.append(parts.path)
             below = self.path.removeprefix(ROOT)
             status, kind, body = owner.answer(below) if below != self.path else (404, "text/html", "not found")
-        content = body.encode()
-        self.send_response(status)
-        self.send_header("Metadata-Flavor", "Google")
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        self.send(status, {"Metadata-Flavor": "Google", "Content-Type": kind}, body.encode())
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass  # tests read `requests`
+    do_GET = _serve  # noqa: N815 (http.server's name)

@@ -21,13 +21,13 @@ import threading
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import google_crc32c
+
+from infra.emulators.http_server import EmulatorHandler, HttpEmulator
 
 
 class FaultKind(enum.Enum):
@@ -79,7 +79,7 @@ class ApiError(Exception):
         self.message = message
 
 
-class ObjectStore:
+class ObjectStore(HttpEmulator):
     """Context manager around the server."""
 
     def __init__(
@@ -101,27 +101,12 @@ class ObjectStore:
         self._sums: dict[tuple[str, int, int], tuple[str, str]] = {}
         for bucket in buckets:
             (root / bucket).mkdir(parents=True, exist_ok=True)
-        self._server = _Server(("127.0.0.1", port), _Handler)
-        self._server.owner = self
+        super().__init__(_Handler, port)
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         for fault in self.faults:
             fault.release.set()
-        self._server.shutdown()
-        self._server.server_close()
-
-    def serve_forever(self) -> None:
-        self._server.serve_forever()
+        super().close()
 
     def fail(self, kind: FaultKind, method: str = "", path: str = "", skip: int = 0, times: int = 1) -> Fault:
         fault = Fault(kind, method, path, skip, times)
@@ -266,15 +251,6 @@ def _flipped(content: bytes) -> bytes:
     return content[:-1] + bytes([content[-1] ^ 1]) if content else content
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-    owner: ObjectStore
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # clients that are killed in the middle are what this is for
-
-
 @dataclass(frozen=True)
 class _Answer:
     status: int
@@ -287,32 +263,7 @@ def _json(value: dict[str, Any], **headers: str) -> _Answer:
     return _Answer(200, json.dumps(value).encode(), {"Content-Type": "application/json"} | headers)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: Any
-
-    def do_GET(self) -> None:
-        self._serve()
-
-    def do_HEAD(self) -> None:
-        self._serve()
-
-    def do_POST(self) -> None:
-        self._serve()
-
-    def do_PUT(self) -> None:
-        self._serve()
-
-    def do_PATCH(self) -> None:
-        self._serve()
-
-    def do_DELETE(self) -> None:
-        self._serve()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass  # tests read `calls`
-
+class _Handler(EmulatorHandler):
     def _serve(self) -> None:
         owner: ObjectStore = self.server.owner
         parts = urlsplit(self.path)
@@ -326,8 +277,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault and kind is FaultKind.HOLD:
             fault.held.set()
             fault.release.wait()
-        body = self._body()
-        if body is None or kind is FaultKind.CUT_BEFORE:
+        body = self.body()
+        client_is_gone = len(body) < int(self.headers.get("Content-Length") or 0)
+        if client_is_gone or kind is FaultKind.CUT_BEFORE:
             self.close_connection = True
             return
         if kind is FaultKind.CORRUPT:
@@ -341,30 +293,9 @@ class _Handler(BaseHTTPRequestHandler):
             if not answer.is_content:
                 return
             content = content[: len(content) // 2]
-        self._send(answer, content)
+        self.send(answer.status, answer.headers, content, length=len(answer.body))
 
-    def _body(self) -> bytes | None:
-        """None where the client is gone before all of it has come."""
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            length = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(length)
-            return body if len(body) == length else None
-        chunks: list[bytes] = []  # as the engine, written in Go, sends what it has not measured
-        while size := int(self.rfile.readline() or b"-1", 16):
-            if size < 0:
-                return None
-            chunks.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(chunks)
-
-    def _send(self, answer: _Answer, content: bytes) -> None:
-        self.send_response(answer.status)
-        for name, value in answer.headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(answer.body)))
-        self.end_headers()
-        self.wfile.write(content)
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 (http.server's names)
 
     def _corrupted(self, call: Call, body: bytes) -> bytes:
         if call.query.get("uploadType") != "multipart":

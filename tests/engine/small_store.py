@@ -11,8 +11,8 @@ from pathlib import Path
 from infra.artifacts.bundle import Bundle, BundleContents, collect, put
 from infra.artifacts.layout import REQUIREMENTS, bundle_key, object_key, sums_text, wheelhouse_key
 from infra.artifacts.store import LocalStore
+from infra.paths import UV
 
-ROOT = Path(__file__).resolve().parents[2]
 WHEEL = "small-1.0-py3-none-any.whl"
 LAUNCH = """
 import pathlib, small, sys
@@ -60,7 +60,7 @@ class SmallStore:
     def wheelhouse(self, content: str = "") -> str:
         """A wheelhouse of uv and `small`; its id."""
         digest = self.add(wheel(self.work / WHEEL, content))
-        self.add((ROOT / ".venv" / "bin" / "uv").resolve(), "uv")
+        self.add(UV.resolve(), "uv")
         requirements = self.work / REQUIREMENTS
         requirements.write_text(f"small==1.0 --hash=sha256:{digest}\n")
         self.add(requirements)

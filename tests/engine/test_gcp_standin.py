@@ -21,6 +21,7 @@ from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from infra import names
+from infra.paths import TOOLS
 from infra.standins import choose
 from infra.standins.gcp import kinds, schema
 from tests.engine.project import ENGINE, ROOT
@@ -106,7 +107,7 @@ class Project:
     def run(self, *arguments: str, refused: bool = False, makes: bool = True) -> str:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("GOOGLE", "SLIPWAY"))}
         environment |= {
-            "PATH": os.pathsep.join([str(ROOT / ".venv" / "bin"), str(ENGINE), os.environ["PATH"]]),
+            "PATH": os.pathsep.join([str(TOOLS), str(ENGINE), os.environ["PATH"]]),
             "PULUMI_BACKEND_URL": f"file://{self.directory / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE": "",
             "PULUMI_SKIP_UPDATE_CHECK": "true",

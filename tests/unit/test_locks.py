@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from packaging.utils import parse_wheel_filename
 
-from infra.paths import ROOT, TRAINING
+from infra.paths import ROOT, TRAINING, UV
 from infra.wheels.locks import PLATFORMS, STABLE, LockError, bootstrap_lock, lock_path
 from infra.wheels.selection import locked_files
 
@@ -40,9 +40,8 @@ def test_no_url_or_vcs_requirement(lock: Path) -> None:
 def test_lock_is_what_uv_exports(platform: str) -> None:
     """`make lock` was run after the last change of training/uv.lock."""
     command = f"export --quiet --frozen --no-dev --no-emit-project --no-header --project {TRAINING} --extra {platform}"
-    uv = str(ROOT / ".venv" / "bin" / "uv")
     done = subprocess.run(
-        [uv, *command.split(), "--format", "pylock.toml"], capture_output=True, text=True, check=True, cwd=ROOT
+        [UV, *command.split(), "--format", "pylock.toml"], capture_output=True, text=True, check=True, cwd=ROOT
     )
     exported = tomllib.loads(done.stdout)["packages"]
     assert [(each["name"], each["version"]) for each in exported] == [

@@ -1157,6 +1157,8 @@ def test_the_command_says_what_is_wrong_with_port_and_state(tmp_path: Path) -> N
         assert (taken.exit_code, "give another one with --port" in taken.output) == (2, True)
     other = runner.invoke(emulate_cli.app, ["tpu", "--port", "0", "--state", str(tmp_path / "cloud.json")])
     assert (other.exit_code, "is not a state of this emulator" in other.output) == (2, True)
+    nowhere = runner.invoke(emulate_cli.app, ["tpu", "--port", "0", "--state", str(tmp_path / "no" / "cloud.json")])
+    assert (nowhere.exit_code, "give a file in a directory that is there" in nowhere.output) == (2, True)
 
 
 def test_the_page_is_one_file_that_fetches_nothing_else(api: TpuApi) -> None:

@@ -17,15 +17,13 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts.layout import REQUIREMENTS, object_key, parse_sums, wheelhouse_key
-from infra.paths import ROOT, TRAINING
+from infra.paths import TRAINING, UV
 from infra.wheels.build import BuildError, build, pack_python
 from infra.wheels.fetch import FetchError, fetch_all
 from infra.wheels.identity import WheelhouseInputs, wheelhouse_inputs
 from infra.wheels.locks import LockError
 from infra.wheels.selection import LockedFile
 from training.data.hash_cache import HashCache
-
-UV = str(ROOT / ".venv" / "bin" / "uv")
 
 
 class Index:
@@ -184,7 +182,7 @@ class TestBuild:
     def test_wheelhouse_names_every_object_by_its_hash(self, index: Index, tmp_path: Path) -> None:
         file = index.add("small-1.0-py3-none-any.whl", wheel())
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
-        made = build(inputs, tmp_path / "store", UV, Silent())
+        made = build(inputs, tmp_path / "store", str(UV), Silent())
         assert made.objects == objects(tmp_path / "store", inputs)
         assert made.objects.keys() == {"uv", REQUIREMENTS, file.name}
         for name, digest in made.objects.items():
@@ -209,7 +207,7 @@ class TestBuild:
                 archive.addfile(member, io.BytesIO(text.encode()))
         file = index.add("source-1.0.tar.gz", stream.getvalue())
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
-        build(inputs, tmp_path / "store", UV, Silent())
+        build(inputs, tmp_path / "store", str(UV), Silent())
         digest = hashlib.sha256(wheel("source")).hexdigest()
         assert requirements(tmp_path / "store", inputs) == [f"source==1.0 --hash=sha256:{digest}"]
 
@@ -217,7 +215,7 @@ class TestBuild:
         file = index.add("broken-1.0.tar.gz", b"not an archive")
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
         with pytest.raises(BuildError, match=r"broken-1\.0\.tar\.gz has no wheel and cannot be built into one: "):
-            build(inputs, tmp_path / "store", UV, Silent())
+            build(inputs, tmp_path / "store", str(UV), Silent())
         assert not (tmp_path / "store" / wheelhouse_key(inputs.id)).exists()
 
     def test_overlay_replaces_the_locked_wheel_and_changes_the_id(self, index: Index, tmp_path: Path) -> None:
@@ -227,7 +225,7 @@ class TestBuild:
         (overlay / "small-2.0.dev1-py3-none-any.whl").write_bytes(wheel("small", "2.0.dev1"))
         training = locked(tmp_path / "training", [uv_wheel(index), file])
         plain, inputs = inputs_of(training), inputs_of(training, overlay)
-        build(inputs, tmp_path / "store", UV, Silent())
+        build(inputs, tmp_path / "store", str(UV), Silent())
         digest = hashlib.sha256(wheel("small", "2.0.dev1")).hexdigest()
         assert inputs.id != plain.id
         assert requirements(tmp_path / "store", inputs) == [f"small==2.0.dev1 --hash=sha256:{digest}"]
@@ -242,7 +240,7 @@ class TestBuild:
         file = index.add("small-1.0-py3-none-any.whl", wheel())
         training = locked(tmp_path / "training", [uv_wheel(index), file])
         plain, inputs = inputs_of(training), inputs_of(training, python_archive=archive)
-        build(inputs, tmp_path / "store", UV, Silent())
+        build(inputs, tmp_path / "store", str(UV), Silent())
         assert inputs.id != plain.id
         assert objects(tmp_path / "store", inputs)["python.tar.gz"] == hashlib.sha256(b"an archive").hexdigest()
 
@@ -256,7 +254,7 @@ class TestBuild:
         expected = hashlib.sha256(b"old = 1\n").hexdigest()
         (own / "files.sha256").write_text(f"{expected}  small/__init__.py\n")
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
-        build(inputs, tmp_path / "store", UV, Silent())
+        build(inputs, tmp_path / "store", str(UV), Silent())
         (line,) = requirements(tmp_path / "store", inputs)
         assert re.match(r"small==1\.0\+slipway\.[0-9a-z]+ --hash=sha256:[0-9a-f]{64}$", line)
 

@@ -1,6 +1,6 @@
 """The emulator as an HTTP server: `with TpuApi() as api: ... api.url, api.cloud, api.fail(...)`.
 
-Owns connections, what a fault does to one, the list of calls, whether the clock runs. Refuses to own what a call means
+Owns what a fault does to a call, the list of calls, whether the clock runs. Refuses to own what a call means
 (service.py) and what scripts and the page do (control.py).
 """
 
@@ -11,16 +11,13 @@ import json
 import os
 import re
 import socket
-import sys
 import threading
 import time
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from socketserver import TCPServer, ThreadingMixIn
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from infra.emulators.http_server import EmulatorHandler, HttpEmulator
 from infra.emulators.tpu_api import control, messages, routes
 from infra.emulators.tpu_api.cloud import Cloud
 from infra.emulators.tpu_api.faults import Call, Fault, FaultKind, next_fault
@@ -42,7 +39,7 @@ class _CutError(Exception):
         self.sent = sent
 
 
-class TpuApi:
+class TpuApi(HttpEmulator):
     """Context manager around the server.
 
     port: 0 takes a free one. page_size: no page is longer. token: a bearer token that every call must carry.
@@ -70,43 +67,17 @@ class TpuApi:
         self.lock = threading.RLock()
         self.calls: list[Call] = []
         self.faults: list[Fault] = []
-        self.errors: list[BaseException] = []  # of the emulator itself; leaving the context raises the first
         self._state = state
         self._saved: int | None = None
         self._ticked_s = time.monotonic()
         if state and state.exists():
             self.cloud.restore(json.loads(state.read_text(encoding="utf-8")))
             self.cloud.advance(max(0.0, time.time() - self.cloud.now_s) if speed else 0)
-        self._server = _Server(("127.0.0.1", port), self)
-
-    @property
-    def port(self) -> int:
-        return self._server.server_address[1]
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-        if self.errors and error is None:
-            raise self.errors[0]
-
-    def serve_forever(self) -> None:
-        """Serves in this thread, until `close` is called in another or an exception ends it."""
-        self._server.serve_forever()
+        super().__init__(_Handler, port)
 
     def close(self) -> None:
         self.release_all()
-        self._server.shutdown()
-        self._server.close_connections()
-        self._server.server_close()
+        super().close()
         self.save()
 
     # --- what tests and scripts use ---
@@ -301,56 +272,10 @@ def _json(body: bytes) -> Any:
         raise ApiError(Code.INVALID_ARGUMENT, f"Invalid JSON payload received. {error}", "INVALID_PAYLOAD") from error
 
 
-class _Server(ThreadingMixIn, TCPServer):
-    """Not http.server.HTTPServer, which looks its own name up in the DNS."""
-
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = 256
-
-    def __init__(self, address: tuple[str, int], owner: TpuApi) -> None:
-        self.owner = owner
-        self._connections: set[socket.socket] = set()
-        self._serves = False
-        super().__init__(address, _Handler)
-
-    def serve_forever(self, poll_interval: float = 0.5) -> None:
-        self._serves = True
-        super().serve_forever(poll_interval)
-
-    def shutdown(self) -> None:
-        if self._serves:  # else it would wait for a loop that never ran
-            super().shutdown()
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._connections.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._connections.discard(request)
-        super().shutdown_request(request)
-
-    def close_connections(self) -> None:
-        """Also those that a client keeps open: what has ended answers nobody."""
-        for connection in list(self._connections):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        error = sys.exc_info()[1]
-        if error is not None and not isinstance(error, ConnectionError):  # the client is gone, or was killed
-            self.owner.errors.append(error)
-            super().handle_error(request, client_address)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: Any
-
+class _Handler(EmulatorHandler):
     def _serve(self) -> None:
         owner: TpuApi = self.server.owner
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.body()
         if re.match(r"/v\d", self.path):
             try:
                 status, headers, content = owner.answer(
@@ -362,17 +287,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             status, kind, content = control.answer(owner, self.command, self.path, body)
             headers = {"Content-Type": kind}
-        self._send(status, headers, content)
+        self.send(status, headers, content)
 
     do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = _serve  # noqa: N815 (http.server's names)
-
-    def _send(self, status: int, headers: dict[str, str], content: bytes) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
 
     def _cut(self, sent: bytes) -> None:
         self.close_connection = True
@@ -385,6 +302,3 @@ class _Handler(BaseHTTPRequestHandler):
         """The cloud's own time, which need not be the client's."""
         owner: TpuApi = self.server.owner
         return formatdate(owner.cloud.now_s if timestamp is None else timestamp, usegmt=True)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass  # who wants to know reads `calls`

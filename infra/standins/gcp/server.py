@@ -12,22 +12,18 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from concurrent import futures
-from typing import Any, cast
+from typing import Any
 
 from google.protobuf import empty_pb2, struct_pb2
 
 from infra.providers.proto import grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
-from infra.providers.resource import UNKNOWN, ResourceError
-from infra.providers.server import end_with_engine, to_values
+from infra.providers.resource import ResourceError
+from infra.providers.server import serve_plugin, to_struct, to_values
 from infra.standins.gcp import kinds, rules, schema
 from infra.standins.gcp.store import Store
 
-# The engine's spelling of "not known before the update runs" (sdk/go/common/resource/plugin/rpc.go).
-_UNKNOWN_SENTINEL = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 # Keys of the inputs that the plugin filled in itself, as the official plugin keeps them.
 _DEFAULTS = "__defaults"
-_MAX_CALLS = 16
 # Environment variables that stand for a setting of the provider (its documentation, Configuration Reference).
 _ENVIRONMENT = {
     "project": ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"),
@@ -92,7 +88,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             was_filled = "name" in old.get(_DEFAULTS, [])
             inputs["name"] = old["name"] if was_filled else _name(request.urn, request.randomSeed)
         return provider_pb2.CheckResponse(
-            inputs=_to_struct(inputs | {_DEFAULTS: filled}), failures=_failures(found, request.urn.split("::")[-1])
+            inputs=to_struct(inputs | {_DEFAULTS: filled}), failures=_failures(found, request.urn.split("::")[-1])
         )
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -120,7 +116,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         resource = self._resource(request.urn, context)
         inputs = to_values(request.properties)
         if request.preview:
-            return provider_pb2.CreateResponse(properties=_to_struct(kinds.planned(resource, inputs)))
+            return provider_pb2.CreateResponse(properties=to_struct(kinds.planned(resource, inputs)))
         token = _token(request.urn)
         kind = kinds.of(token, resource)
 
@@ -130,7 +126,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             return identifier, outputs
 
         identifier, outputs = _act(context, create)
-        return provider_pb2.CreateResponse(id=identifier, properties=_to_struct(outputs))
+        return provider_pb2.CreateResponse(id=identifier, properties=to_struct(outputs))
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
@@ -141,14 +137,14 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         # an import knows no inputs yet: everything that can be one is
         keys = set(known) - {_DEFAULTS} or set(resource.inputs)
         inputs = {key: found[key] for key in keys if key in found} | {_DEFAULTS: known.get(_DEFAULTS, [])}
-        return provider_pb2.ReadResponse(id=request.id, properties=_to_struct(found), inputs=_to_struct(inputs))
+        return provider_pb2.ReadResponse(id=request.id, properties=to_struct(found), inputs=to_struct(inputs))
 
     def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
         properties = kinds.updated(resource, to_values(request.olds), to_values(request.news))
         if not request.preview:
             _act(context, lambda: self._store.update(_token(request.urn), request.id, properties))
-        return provider_pb2.UpdateResponse(properties=_to_struct(properties))
+        return provider_pb2.UpdateResponse(properties=to_struct(properties))
 
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
         _act(context, lambda: self._store.delete(_token(request.urn), request.id))
@@ -161,7 +157,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
                 f"'{request.tok}' asks Google, which the stand-in for the gcp plugin cannot; install the official one:"
                 f" pulumi plugin install resource gcp {self._version}",
             )
-        answer: Any = {"return": _to_struct({"id": "", "defaultLabels": {}, **self._settings})}  # a keyword in Python
+        answer: Any = {"return": to_struct({"id": "", "defaultLabels": {}, **self._settings})}  # a keyword in Python
         return provider_pb2.InvokeResponse(**answer)
 
     # Below: how a call is carried out.
@@ -213,31 +209,6 @@ def _act[T](context: grpc.ServicerContext, act: Callable[[], T]) -> T:
         raise AssertionError("abort raises") from error
 
 
-def _to_struct(values: Mapping[str, Any]) -> struct_pb2.Struct:
-    """Unlike the server of our own plugin, values here may be unknown at any depth."""
-    struct = struct_pb2.Struct()
-    struct.update(_to_wire(values))
-    return struct
-
-
-def _to_wire(value: Any) -> Any:
-    if value is UNKNOWN:
-        return _UNKNOWN_SENTINEL
-    if isinstance(value, Mapping):
-        return {key: _to_wire(item) for key, item in cast(Mapping[str, Any], value).items()}
-    if isinstance(value, list):
-        return [_to_wire(item) for item in cast(list[Any], value)]
-    return value
-
-
 def serve(environment: Mapping[str, str], directory: str | None) -> None:
     """Serve until the engine ends us or is gone."""
-    end_with_engine(lambda: None)
-    server = grpc.server(
-        futures.ThreadPoolExecutor(max_workers=_MAX_CALLS), options=[("grpc.max_receive_message_length", -1)]
-    )
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Server(environment, directory), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    print(port, flush=True)
-    server.wait_for_termination()
+    serve_plugin(Server(environment, directory), lambda: None)

@@ -1,0 +1,135 @@
+"""What every emulator is on the network: HTTP on 127.0.0.1 in threads, over when its context is left.
+
+Owns listening, connections that clients keep open, and errors of an emulator's own code, which end the test that met
+them. Refuses to own what a call means: each emulator has a handler of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from socketserver import TCPServer, ThreadingMixIn
+from types import TracebackType
+from typing import Any, Self
+
+
+class HttpEmulator:
+    """Context manager around the server. port: 0 takes a free one."""
+
+    def __init__(self, handler: type[EmulatorHandler], port: int = 0) -> None:
+        self.errors: list[BaseException] = []  # of the emulator itself; leaving the context raises the first
+        self._server = _Server(("127.0.0.1", port), handler, self)
+
+    @property
+    def port(self) -> int:
+        return self._server.server_address[1]
+
+    @property
+    def host(self) -> str:
+        """host:port."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if self.errors and error is None:
+            raise self.errors[0]
+
+    def serve_forever(self) -> None:
+        """Serves in this thread, until `close` is called in another or an exception ends it."""
+        self._server.serve_forever()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.close_connections()
+        self._server.server_close()
+
+
+class EmulatorHandler(BaseHTTPRequestHandler):
+    """Its emulator is `self.server.owner`. A subclass has the methods `do_GET` and so on."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: Any
+
+    def body(self) -> bytes:
+        """What the client sends; shorter than it said where it is gone."""
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            return b"".join(self._chunks())
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def _chunks(self) -> Iterator[bytes]:
+        while line := self.rfile.readline():
+            chunk = self.rfile.read(int(line, 16))
+            self.rfile.readline()
+            if not chunk:
+                return
+            yield chunk
+        raise ConnectionResetError("the client is gone before its last chunk")
+
+    def send(self, status: int, headers: dict[str, str], content: bytes, length: int | None = None) -> None:
+        """length: what the answer says it has, where it is cut or has no body."""
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content) if length is None else length))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass  # emulators record their calls
+
+
+class _Server(ThreadingMixIn, TCPServer):
+    """Not http.server.HTTPServer, which looks its own name up in the DNS."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 256
+
+    def __init__(self, address: tuple[str, int], handler: type[EmulatorHandler], owner: HttpEmulator) -> None:
+        self.owner = owner
+        self._connections: set[socket.socket] = set()
+        self._serves = False
+        super().__init__(address, handler)
+
+    def serve_forever(self, poll_interval: float = 0.5) -> None:
+        self._serves = True
+        super().serve_forever(poll_interval)
+
+    def shutdown(self) -> None:
+        if self._serves:  # else it would wait for a loop that never ran
+            super().shutdown()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def close_connections(self) -> None:
+        """Also those that a client keeps open: what has ended answers nobody."""
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, ConnectionError):  # the client is gone, or was killed
+            self.owner.errors.append(error)
+            super().handle_error(request, client_address)

@@ -1,0 +1,47 @@
+"""What `slipway` says of a stack whose hosts are in a cloud, on a machine without one: a sentence with the way on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.engine.clone import Clone, said
+
+STACK = "v6e-8"
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+    yield Clone.make(tmp_path_factory.mktemp("clone") / "tpu")
+
+
+@pytest.mark.parametrize("verb", ["watch", "status", "logs", "stop", "start", "purge"])
+def test_hosts_that_are_not_reached_are_pointed_to(clone: Clone, verb: str) -> None:
+    done = clone.run("slipway", verb, STACK)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: stack 'v6e-8' is of target tpu-vm, whose hosts this command does not reach yet; what is there says: "
+        "pulumi preview --stack v6e-8 --diff (docs/runbook.md)\n"
+    )
+
+
+def test_gc_of_a_stack_is_of_the_bucket_that_its_hosts_read(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere.json")
+    done = clone.run("slipway", "gc", STACK)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: cannot open gs://slipway-artifacts-us-east5-my-project: "), said(done)
+    assert "run: gcloud auth application-default login" in done.stderr
+
+
+def test_push_of_a_stack_is_of_the_wheelhouse_that_its_preview_names(clone: Clone, tmp_path: Path) -> None:
+    path = clone.directory / "stacks" / "Pulumi.v6e-8.overlaid.yaml"
+    document = yaml.safe_load((clone.directory / "stacks" / f"Pulumi.{STACK}.yaml").read_text())
+    document["config"]["slipway:overlay"] = str(tmp_path)
+    path.write_text(yaml.safe_dump(document))
+    done = clone.run("slipway", "wheels", "push", "v6e-8.overlaid")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"overlay {tmp_path} holds no wheel" in done.stderr, said(done)
+    assert "Traceback" not in done.stderr
