@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from infra.emulators.object_store import ObjectStore
 from infra.operate.backend import TARGETS
 from infra.standins import choose
 from infra.standins.gcp import schema
 from infra.standins.gcp.store import STATE_VARIABLE
-from tests.emulators.object_store import ObjectStore
 from tests.engine.clone import ROOT, Clone, said
 
 STACK = "foundation.us-central1"

@@ -13,15 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.artifacts.layout import wheelhouse_key
-from infra.artifacts.store import open_store
+from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
+from infra.operate import emulated_cloud
 from infra.paths import ROOT
 from infra.providers.tpu_api import ENDPOINT
 from infra.settings import check
-from infra.targets.tpu_vm_plan import artifacts, plan
 from infra.targets.tpu_vm_settings import TpuVmSettings
-from tests.emulators.object_store import ObjectStore
 from tests.engine.clone import Clone
 
 PROJECT = "real-project"
@@ -49,17 +47,13 @@ def write(clone: Clone, stack: str, like: str = "v6e-32", **settings: Any) -> No
 @contextlib.contextmanager
 def emulated(work: Path, likes: list[str], timings: Timings | None = None) -> Iterator[TpuApi]:
     """TPU API and the buckets of stacks like these in PROJECT, for every process that is started meanwhile."""
-    stacks = [settings_of(stack, project=PROJECT) for stack in likes]
-    buckets = {artifacts(settings): plan(settings).software.wheelhouse.id for settings in stacks}
-    named = tuple(bucket.removeprefix("gs://") for bucket in buckets)
+    root = work / "buckets"
+    buckets = emulated_cloud.fill(root, [settings_of(stack, project=PROJECT) for stack in likes])
     with (
         TpuApi(Cloud(timings or Timings.instant())) as api,
-        ObjectStore(work / "buckets", named) as store,
+        ObjectStore(root, buckets) as store,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setenv(ENDPOINT, api.url)
         patch.setenv("STORAGE_EMULATOR_HOST", store.url)
-        (work / "listed").write_text("")
-        for bucket, wheelhouse in buckets.items():
-            open_store(bucket).put(wheelhouse_key(wheelhouse), work / "listed")
         yield api

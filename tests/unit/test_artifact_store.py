@@ -18,8 +18,8 @@ import pytest
 
 from infra.artifacts.push import Pushed, push
 from infra.artifacts.store import LocalStore, NoObjectError, Store, StoreError, open_store
+from infra.emulators.object_store import FaultKind, ObjectStore
 from tests.emulators.metadata_server import MetadataServer
-from tests.emulators.object_store import FaultKind, ObjectStore
 
 ROOT = Path(__file__).resolve().parents[2]
 BIG = 20 << 20  # above what the client sends in one piece, and above one chunk
@@ -419,7 +419,7 @@ def test_curl_with_the_token_of_the_metadata_server(tmp_path: Path) -> None:
 
 def test_the_server_as_a_command(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.emulators.object_store", "--root", str(tmp_path), "--bucket", "b"],
+        [sys.executable, "-m", "infra.emulators.object_store", "--root", str(tmp_path), "--bucket", "b"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

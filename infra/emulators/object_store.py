@@ -4,7 +4,7 @@ Owns: buckets (directories of `root`), objects (files in them), uploads of all t
 checksums, pages, and faults at a chosen call. Refuses to own versions, access control lists and everything else.
 A file put into `root/<bucket>/` by hand is an object too; its time of modification is the object's `updated`.
 
-    python -m tests.emulators.object_store --port 0 --root DIRECTORY [--bucket NAME]... [--token TOKEN] [--page-size N]
+    python -m infra.emulators.object_store --port 0 --root DIRECTORY [--bucket NAME]... [--token TOKEN] [--page-size N]
 prints its address as the first line and serves until it is killed.
 """
 
@@ -240,7 +240,8 @@ class ObjectStore(HttpEmulator):
 
 
 def crc32c(content: bytes) -> str:
-    return _base64(google_crc32c.value(content).to_bytes(4, "big"))
+    checksum: Any = google_crc32c  # it has no types
+    return _base64(checksum.value(content).to_bytes(4, "big"))
 
 
 def _base64(digest: bytes) -> str:
@@ -255,7 +256,7 @@ def _flipped(content: bytes) -> bytes:
 class _Answer:
     status: int
     body: bytes = b""
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict[str, str])
     is_content: bool = False
 
 
