@@ -221,12 +221,25 @@ def test_the_table_of_all_stacks() -> None:
     assert CliRunner().invoke(app, ["preview"]).exit_code == 2
 
 
-def test_a_stack_that_cannot_be_read_is_a_row_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_that_cannot_be_read_says_so_below_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "Pulumi.v6e-32.yaml").write_text("config: {slipway:target: moon}")
     monkeypatch.setattr(stack_settings, "STACKS", tmp_path)
     monkeypatch.setattr(paths, "STACKS", tmp_path)
     shown = CliRunner().invoke(app, ["preview", "--all"])
-    assert "error: target is 'moon' in stacks/Pulumi.v6e-32.yaml" in shown.output
+    assert shown.output.splitlines()[-1].startswith("v6e-32: error: target is 'moon' in stacks/Pulumi.v6e-32.yaml")
+
+
+def test_a_narrow_terminal_gets_fewer_columns_and_no_cut_figure() -> None:
+    columns = {
+        "stack": ["v6e-32"],
+        "chips": ["32"],
+        "mesh": ["fsdp 32 (ICI)"],
+        "$/hour": ["$86.40"],
+        "quota": ["Q" * 40],
+    }
+    assert preview_cli.narrow(columns, 40) == ["quota"]
+    assert list(columns) == ["stack", "chips", "mesh", "$/hour"]
+    assert preview_cli.narrow(columns, 20) == ["mesh"]
 
 
 PLAN = {
