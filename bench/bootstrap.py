@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.record import Figure, figure
 from infra.artifacts.bundle import BundleContents, collect
+from infra.artifacts.layout import bundle_key
 from infra.local.bootstrap import COMMAND, Installation
 from infra.operate import wheelhouses
 from infra.paths import ARTIFACTS, TRAINING, UV, WORK
@@ -57,7 +58,7 @@ def figures() -> list[Figure]:
         tpu_set = _tpu_set(work)
     contents = BundleContents("x" * 4096, wheels.id, lock_path("cpu", STABLE))
     hashing = [_seconds(lambda: collect(TRAINING, contents).hash) for _ in range(_REPETITIONS)]
-    archive = (ARTIFACTS / "bundles" / bundle / "bundle.tar.gz").stat().st_size
+    archive = (ARTIFACTS / bundle_key(bundle)).stat().st_size
     return [
         figure("bootstrap_of_pip_install", [a / b for a, b in zip(first, pip, strict=True)], "x", "<= 0.125"),
         figure("bootstrap", first, "s", ""),

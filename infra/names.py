@@ -18,7 +18,6 @@ PLACEHOLDER_PROJECT = "my-project"  # what shipped stacks say; it previews, and 
 
 # Lengths that the APIs allow (their reference pages, "name" or "id" of each).
 BUCKET_LIMIT = 63
-COMPUTE_LIMIT = 63  # networks, subnets, firewall rules, routers; Artifact Registry repositories too
 ACCOUNT_LIMIT = 30
 LABEL_LIMIT = 63
 BUDGET_LIMIT = 60
@@ -69,10 +68,6 @@ class Names:
         return f"{self.account_id}@{'.'.join(reversed(self.project.split(':')))}.iam.gserviceaccount.com"
 
     @property
-    def account_member(self) -> str:
-        return f"serviceAccount:{self.account_email}"
-
-    @property
     def network_path(self) -> str:
         return f"projects/{self.project}/global/networks/{self.network}"
 
@@ -81,19 +76,9 @@ class Names:
         return f"projects/{self.project}/regions/{self.region}/subnetworks/{self.subnet}"
 
     @property
-    def state_key_path(self) -> str:
-        ring = f"projects/{self.project}/locations/{self.region}/keyRings/{self.key_ring}"
-        return f"{ring}/cryptoKeys/{self.state_key}"
-
-    @property
     def state_url(self) -> str:
         """What `pulumi login` takes."""
         return f"gs://{self.state_bucket}"
-
-    @property
-    def secrets_provider(self) -> str:
-        """What `pulumi stack change-secrets-provider` takes."""
-        return f"gcpkms://{self.state_key_path}"
 
     @property
     def images_url(self) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from infra.artifacts.layout import SUMS, object_key, wheelhouse_key
+from infra.artifacts.layout import SUMS, objects_of, wheelhouse_key
 from infra.artifacts.store import Entry, StoreError
 
 MIN_AGE = timedelta(days=1)  # a build in progress has objects that nothing names yet
@@ -20,7 +20,6 @@ MIN_AGE = timedelta(days=1)  # a build in progress has objects that nothing name
 _OBJECT = re.compile(r"objects/([0-9a-f]{64})/[^/]+")
 _WHEELHOUSE = re.compile(r"wheelhouses/([0-9a-f]{16})/([^/]+)")
 _BUNDLE = re.compile(r"bundles/([0-9a-f]{16})/[^/]+")
-_SUM = re.compile(r"([0-9a-f]{64})  ([^/]+)")
 
 
 @dataclass(frozen=True)
@@ -32,20 +31,6 @@ class Named:
 
     def __or__(self, other: Named) -> Named:
         return Named(self.wheelhouses | other.wheelhouses, self.bundles | other.bundles)
-
-
-def objects_of(wheelhouse: str, sums: str) -> frozenset[str]:
-    """The keys that a wheelhouse's SHA256SUMS names; sums: its text."""
-    keys: set[str] = set()
-    for number, line in enumerate(sums.splitlines(), start=1):
-        found = _SUM.fullmatch(line)
-        if found is None:
-            raise StoreError(
-                f"line {number} of {wheelhouse_key(wheelhouse)} is {line!r}, not '<sha256>  <file name>';"
-                f" put it right or delete that wheelhouse, then run it again"
-            )
-        keys.add(object_key(found[1], found[2]))
-    return frozenset(keys)
 
 
 def kept_wheelhouses(entries: Iterable[Entry], named: Named, now: datetime, min_age: timedelta) -> frozenset[str]:

@@ -2,14 +2,19 @@
 
 objects/<sha256>/<file name>      wheels, uv, Python archives, requirements: everything that hosts install
 wheelhouses/<id>/SHA256SUMS       the objects of one wheelhouse, as sha256sum writes and checks them
-bundles/<hash>/bundle.tar      training sources, run spec, lock
+bundles/<hash>/bundle.tar         training sources, run spec, lock
 """
 
 from __future__ import annotations
 
+import re
+
+from infra.artifacts.store import StoreError
+
 SUMS = "SHA256SUMS"
 REQUIREMENTS = "requirements.txt"
 BUNDLE_ARCHIVE = "bundle.tar"
+_SUM = re.compile(r"([0-9a-f]{64})  ([^/]+)")
 
 
 def object_key(sha256: str, name: str) -> str:
@@ -29,7 +34,15 @@ def sums_text(objects: dict[str, str]) -> str:
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(objects.items()))
 
 
-def parse_sums(text: str) -> dict[str, str]:
-    """File names to SHA-256, of what `sums_text` wrote."""
-    pairs = (line.split("  ", 1) for line in text.splitlines() if line)
-    return {name: digest for digest, name in pairs}
+def objects_of(wheelhouse: str, sums: str) -> frozenset[str]:
+    """The keys that a wheelhouse's SHA256SUMS names; sums: its text. Raises StoreError for a line that is no sum."""
+    keys: set[str] = set()
+    for number, line in enumerate(sums.splitlines(), start=1):
+        found = _SUM.fullmatch(line)
+        if found is None:
+            raise StoreError(
+                f"line {number} of {wheelhouse_key(wheelhouse)} is {line!r}, not '<sha256>  <file name>';"
+                f" put it right or delete that wheelhouse, then run it again"
+            )
+        keys.add(object_key(found[1], found[2]))
+    return frozenset(keys)

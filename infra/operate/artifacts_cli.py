@@ -49,7 +49,8 @@ def _gc(uri: str, delete: bool, min_age: timedelta) -> None:
     in_stacks, stacks = by_stacks()
     in_records, records = by_records(store, WORK)
     named = in_stacks | in_records
-    sums = {each: store.read(wheelhouse_key(each)).decode() for each in kept_wheelhouses(entries, named, now, min_age)}
+    kept = kept_wheelhouses(entries, named, now, min_age)
+    sums = {each: store.read(wheelhouse_key(each)).decode(errors="replace") for each in kept}
     gone = unreferenced(entries, named, sums, now, min_age)
     asked = f"{len(stacks)} stacks and {records} run records name {len(named.wheelhouses)} wheelhouses and "
     typer.echo(f"{store.uri}: {asked}{len(named.bundles)} bundles")

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from infra.artifacts.bundle import BundleContents, collect, put
-from infra.artifacts.layout import object_key, parse_sums, wheelhouse_key
+from infra.artifacts.layout import objects_of, wheelhouse_key
 from infra.artifacts.push import Pushed, push
 from infra.artifacts.store import LocalStore, StoreError, open_store
 from infra.local.bootstrap import COMMAND, Installation
@@ -102,7 +102,7 @@ def push_from_here(wheelhouse: str, to: str) -> None:
     if target.uri == source.uri:
         return
     index = wheelhouse_key(wheelhouse)
-    keys = [object_key(digest, name) for name, digest in parse_sums(source.read(index).decode()).items()]
+    keys = objects_of(wheelhouse, source.read(index).decode(errors="replace"))
     console = Console(stderr=True)
 
     def progress(key: str, done: Pushed) -> None:

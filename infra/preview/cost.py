@@ -39,6 +39,11 @@ class Cost:
         hourly = self.usd_per_hour
         return None if hourly is None or self.hours is None else hourly * self.hours
 
+    @property
+    def why_unknown(self) -> str:
+        """What would give the cost of a run, or of an hour, that is not known."""
+        return self.price_by if self.usd_per_hour is None else self.hours_by
+
 
 def of_stack(settings: TpuVmSettings, spec: RunSpec) -> Cost:
     price, said = _price(settings.row, settings.place, settings.tier)
@@ -101,8 +106,7 @@ def check_limits(settings: TpuVmSettings, cost: Cost, buying: bool) -> tuple[str
         if limit is None:
             continue
         if usd is None:
-            why = cost.price_by if cost.usd_per_hour is None else cost.hours_by
-            said = f"{key} is {limit:,.2f} in {where}, but what {what} costs is unknown: {why}"
+            said = f"{key} is {limit:,.2f} in {where}, but what {what} costs is unknown: {cost.why_unknown}"
             if buying:
                 raise SettingsError(said)
             warnings.append(f"`up` will refuse: {said}")

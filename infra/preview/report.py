@@ -60,16 +60,13 @@ class StackReport:
             ("zones", ", ".join(self.zones) + (" (tried in this order)" if len(self.zones) > 1 else "")),
             ("tier", self.tier),
             ("$/hour", f"{UNKNOWN}: {self.cost.price_by}" if hourly is None else hour),
-            ("$/run", f"{UNKNOWN}: {self._why_unknown()}" if self.cost.usd_per_run is None else run),
+            ("$/run", f"{UNKNOWN}: {self.cost.why_unknown}" if self.cost.usd_per_run is None else run),
             ("quota", str(self.quota)),
         )
 
     def to_json(self) -> dict[str, Any]:
         derived = {"usd_per_hour": self.cost.usd_per_hour, "usd_per_run": self.cost.usd_per_run}
         return asdict(self) | derived
-
-    def _why_unknown(self) -> str:
-        return self.cost.price_by if self.cost.usd_per_hour is None else self.cost.hours_by
 
 
 def of_stack(settings: TpuVmSettings, spec: RunSpec) -> StackReport:

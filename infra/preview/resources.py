@@ -42,7 +42,7 @@ def changes(plan: str) -> tuple[Change, ...]:
     """Changes in the text that `pulumi preview --json` prints, in the engine's order."""
     steps = cast(list[dict[str, Any]], _document(plan).get("steps") or [])
     return tuple(
-        Change(_resource(step["urn"]), _action(step["op"]), tuple(sorted(step.get("detailedDiff") or ())))
+        Change(_resource(step["urn"]), step["op"], tuple(sorted(step.get("detailedDiff") or ())))
         for step in steps
         if step["op"] not in SAME and step["op"] not in ("create-replacement", "delete-replaced")
     )
@@ -51,10 +51,6 @@ def changes(plan: str) -> tuple[Change, ...]:
 def _document(plan: str) -> dict[str, Any]:
     start = plan.find("{")
     return json.JSONDecoder().raw_decode(plan[start:])[0] if start >= 0 else {}
-
-
-def _action(operation: str) -> str:
-    return operation
 
 
 def _resource(urn: str) -> str:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from infra.providers import tpu_cleanup, tpu_request
 from infra.providers.resource import UNKNOWN, Context, OnChange, Outputs, Resource, Unknown
 from infra.providers.tpu_inputs import QueuedResourceInputs, problems
+from infra.providers.tpu_request import AS_WANTED, OUTPUTS
 
 
 class QueuedResource(Resource[QueuedResourceInputs]):
@@ -33,14 +34,14 @@ class QueuedResource(Resource[QueuedResourceInputs]):
         return problems(self.parse(values))
 
     def create(self, context: Context, new: QueuedResourceInputs) -> tuple[str, Outputs]:
-        return new.identifier, _outputs(tpu_request.ensure(context, new))
+        return new.identifier, tpu_request.ensure(context, new).outputs
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
         inputs = self.parse(outputs)
         found = tpu_request.find(context, inputs, outputs.get("zone", ""))
         if found is None:
             return None
-        seen = _outputs(found)
+        seen = found.outputs
         if found.state == "ACTIVE":
             there = tpu_request.nodes(context, inputs, found.zone)
             seen["differs"] = tpu_request.differences(inputs, there)
@@ -48,14 +49,14 @@ class QueuedResource(Resource[QueuedResourceInputs]):
         return seen
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: QueuedResourceInputs) -> Outputs:
-        context.accept(identifier, {key: outputs.get(key, "") for key in _OUTPUTS} | _AS_WANTED)
-        return _outputs(tpu_request.ensure(context, new, outputs.get("zone", "")))
+        context.accept(identifier, {key: outputs.get(key, "") for key in OUTPUTS} | AS_WANTED)
+        return tpu_request.ensure(context, new, outputs.get("zone", "")).outputs
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         """Also what lies in a zone that it was moved to, or that a POST without an answer has left."""
         inputs = self.parse(outputs)
-        zones = dict.fromkeys([zone for zone in (outputs.get("zone", ""), *inputs.zones) if zone])
-        tpu_cleanup.remove_labelled(context, [inputs.parent(zone) for zone in zones], inputs.owns)
+        parents = [inputs.parent(zone) for zone in inputs.places(outputs.get("zone", ""))]
+        tpu_cleanup.remove_labelled(context, parents, inputs.owns)
 
     def drift(self, outputs: Outputs) -> list[str]:
         # DELETING: an `up` that was killed, or somebody else, has begun to delete it.
@@ -66,7 +67,7 @@ class QueuedResource(Resource[QueuedResourceInputs]):
         """What has ended is asked for anew, and SliceReady waits anew."""
         known = super().planned(state, new)
         if "state" in self.drift(dict(state)):
-            known |= dict.fromkeys(_OUTPUTS, UNKNOWN)
+            known |= dict.fromkeys(OUTPUTS, UNKNOWN)
         return known
 
     def changes(
@@ -84,12 +85,3 @@ class QueuedResource(Resource[QueuedResourceInputs]):
         """From checked inputs, or from a state, which holds outputs too."""
         names = {field.name for field in dataclasses.fields(QueuedResourceInputs)}
         return super().parse({key: value for key, value in values.items() if key in names})
-
-
-_OUTPUTS = ("state", "zone", "made", "create_time", "reason")
-_AS_WANTED: Outputs = {"differs": [], "lost": []}
-
-
-def _outputs(found: tpu_request.Request) -> Outputs:
-    """`made` is the same wherever SliceReady moves the request, and another once it is asked for anew."""
-    return {key: getattr(found, key) for key in _OUTPUTS} | _AS_WANTED

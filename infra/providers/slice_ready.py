@@ -28,9 +28,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0  # after all zones have failed o
 
 @dataclass(frozen=True)
 class SliceReadyInputs:
-    request: dict[str, Any] = (
-        ignored()
-    )  # the inputs of QueuedResource: where it may be, and what the next zone is asked
+    request: dict[str, Any] = ignored()  # the inputs of QueuedResource: where it may be, what the next zone is asked
     made: str = replaces("the request was made anew")
     hosts: int = replaces("another request is another wait")  # of all nodes
     wait: bool = ignored()

@@ -91,6 +91,10 @@ class QueuedResourceInputs:
         start = self.zones.index(first) if first in self.zones else 0
         return (*self.zones[start:], *self.zones[:start])
 
+    def places(self, last: str) -> tuple[str, ...]:
+        """Every zone where it may lie: `last`, where it was seen, first, also where it is no longer listed."""
+        return tuple(dict.fromkeys((*([last] if last else []), *self.in_order(last))))
+
 
 TIERS = ("on-demand", "spot", "reserved", "guaranteed")
 _NETWORK_KEYS = {"network", "subnetwork", "enable_external_ips", "can_ip_forward", "queue_count"}

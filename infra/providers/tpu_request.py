@@ -15,11 +15,13 @@ from typing import Any
 
 from infra.names import STACK_LABEL
 from infra.providers import tpu_api, tpu_cleanup
-from infra.providers.resource import CancelledError, Context, ResourceError
+from infra.providers.resource import CancelledError, Context, Outputs, ResourceError
 from infra.providers.tpu_inputs import MADE_LABEL, PATCHED, QueuedResourceInputs, body, fingerprint, same_terms
 
 ENDED = ("FAILED", "SUSPENDING", "SUSPENDED")
 _LOST = ("PREEMPTED", "TERMINATED", "STOPPED", "STOPPING", "DELETING", "HIDDEN")
+OUTPUTS = ("state", "zone", "made", "create_time", "reason")  # of a request, in the state of its resource
+AS_WANTED: Outputs = {"differs": [], "lost": []}  # what only its nodes tell
 _ASK_AGAIN = 5
 # Of google.rpc: what another zone or another hour may change. Any other is a fault of the request itself.
 _PASSING = (1, 2, 4, 8, 10, 13, 14)
@@ -53,6 +55,10 @@ class Request:
         return ""
 
     @property
+    def outputs(self) -> Outputs:
+        return {name: getattr(self, name) for name in OUTPUTS} | AS_WANTED
+
+    @property
     def may_pass(self) -> bool:
         """Whether asking again, here or elsewhere, may help."""
         return self.code in _PASSING if self.state == "FAILED" else not self.by_user
@@ -62,7 +68,7 @@ def ensure(context: Context, new: QueuedResourceInputs, first: str = "") -> Requ
     """The request, on the wanted terms: the one that is there, with its nodes patched, or a new one."""
     found = find(context, new, first)
     while found is not None:
-        context.accept(new.identifier, _kept(found))
+        context.accept(new.identifier, found.outputs)
         found = _appeared(context, new, found.zone, found)
         if found is not None and _is_usable(context, new, found):
             return found
@@ -81,10 +87,7 @@ def ensure(context: Context, new: QueuedResourceInputs, first: str = "") -> Requ
 
 def find(context: Context, new: QueuedResourceInputs, first: str = "") -> Request | None:
     """Ours, in whatever zone of the list; somebody else's of that name is passed over."""
-    zones = new.in_order(first)
-    if first and first not in zones:
-        zones = (first, *zones)
-    for zone in zones:
+    for zone in new.places(first):
         found = tpu_api.get(context, new.path(zone))
         if found is not None and tpu_cleanup.stack_label(found) == new.stack:
             return _request(zone, found)
@@ -106,10 +109,10 @@ def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> Re
         except tpu_api.ThereAlreadyError:
             _clear_the_name(context, new, zone)
         except (tpu_api.SilentError, CancelledError):
-            context.accept(new.identifier, _kept(asked))  # it may be there: the next `up` or `destroy` looks
+            context.accept(new.identifier, asked.outputs)  # it may be there: the next `up` or `destroy` looks
             raise
         else:
-            context.accept(new.identifier, _kept(asked))
+            context.accept(new.identifier, asked.outputs)
         found = _appeared(context, new, zone, None, started)
         if found is None:
             continue
@@ -157,11 +160,6 @@ def _request(zone: str, found: Any) -> Request:
     )
 
 
-def _kept(found: Request) -> dict[str, Any]:
-    names = ("state", "zone", "made", "create_time", "reason")
-    return {name: getattr(found, name) for name in names} | {"differs": [], "lost": []}
-
-
 def _appeared(
     context: Context,
     new: QueuedResourceInputs,
@@ -193,11 +191,15 @@ def _ours(context: Context, new: QueuedResourceInputs, zone: str) -> Request | N
         return None
     label = tpu_cleanup.stack_label(found)
     if label != new.stack:
-        raise ResourceError(
-            f"{new.path(zone)} is there already and not this stack's (label {STACK_LABEL}: {label or 'none'}); "
-            f"delete it, or give the stack another `prefix`"
-        )
+        raise _not_ours(new.path(zone), label)
     return _request(zone, found)
+
+
+def _not_ours(path: str, label: str) -> ResourceError:
+    return ResourceError(
+        f"{path} is there already and not this stack's (label {STACK_LABEL}: {label or 'none'}); "
+        f"delete it, or give the stack another `prefix`"
+    )
 
 
 def _refuse_failed(context: Context, new: QueuedResourceInputs, zone: str, operation: tpu_api.Operation | None) -> None:
@@ -217,10 +219,7 @@ def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str) -> N
     for node in nodes(context, new, zone):
         label = dict(node.labels).get(STACK_LABEL, "")
         if label != new.stack:
-            raise ResourceError(
-                f"{node.name} is there already and not this stack's (label {STACK_LABEL}: {label or 'none'}); "
-                f"delete it, or give the stack another `prefix`"
-            )
+            raise _not_ours(node.name, label)
         if node.queued_resource != new.path(zone):
             tpu_cleanup.remove_node(context, node.name)
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from infra import google_checks, guardrails, names
+from infra import google_checks, names
 from infra.settings import Absent, SettingsError, any_from_file, stack_names
+from infra.targets.cloud_settings import Allowed, Owner, Prefix, Project, Region
 
 _SERVICES = (
     "artifactregistry",
@@ -43,17 +44,17 @@ class FoundationSettings(BaseModel):
 
     stack: str
     target: Literal["foundation"] = "foundation"
-    project: str
-    region: str
-    prefix: str = "slipway"
-    owner: str = Field(min_length=1)
+    project: Project
+    region: Region
+    prefix: Prefix = "slipway"
+    owner: Owner
     egress: Egress = Egress.NONE
     subnet_cidr: str = "10.0.0.0/20"
     secrets: tuple[str, ...] = ("wandb", "huggingface")
     budget_usd: Absent[Annotated[int, Field(ge=1)]] = None
     budget_billing_account: Absent[str] = None
     soft_delete_days: int = Field(7, ge=7, le=90)
-    allow: tuple[str, ...] = ()
+    allow: Allowed = ()
 
     @property
     def names(self) -> names.Names:
@@ -67,21 +68,6 @@ class FoundationSettings(BaseModel):
     @property
     def labels(self) -> dict[str, str]:
         return names.labels(self.owner, self.stack)
-
-    @field_validator("project", "region", "prefix")
-    @classmethod
-    def _can_be_named(cls, value: str, info: Any) -> str:
-        problems = {"project": names.project_problem, "region": names.region_problem, "prefix": names.prefix_problem}
-        if problem := problems[info.field_name](value):
-            raise ValueError(problem)
-        return value
-
-    @field_validator("owner")
-    @classmethod
-    def _can_be_a_label(cls, value: str) -> str:
-        if not names.label_value(value):
-            raise ValueError("has no letter or digit; give a name or an e-mail address, for it labels what is billed")
-        return value
 
     @field_validator("secrets")
     @classmethod
@@ -105,13 +91,6 @@ class FoundationSettings(BaseModel):
     def _can_be_an_account(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"[0-9A-F]{6}(-[0-9A-F]{6}){2}", value):
             raise ValueError("cannot be a billing account; give one as `gcloud billing accounts list` shows it")
-        return value
-
-    @field_validator("allow")
-    @classmethod
-    def _can_be_allowed(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if problem := guardrails.unknown_rules(value):
-            raise ValueError(problem)
         return value
 
     @model_validator(mode="after")

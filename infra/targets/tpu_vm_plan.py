@@ -11,7 +11,7 @@ from pathlib import Path
 
 from infra import durations, run_plan
 from infra.host_software import HostSoftware, host_software
-from infra.names import PLACEHOLDER_PROJECT
+from infra.names import placeholder_problem
 from infra.paths import TRAINING, WORK
 from infra.preview import cost, report
 from infra.preview.report import StackReport
@@ -41,11 +41,7 @@ def plan(settings: TpuVmSettings, buying: bool = False, work: Path = WORK) -> Tp
     spec = run_spec(settings)
     made = report.of_stack(settings, spec)
     warnings = cost.check_limits(settings, made.cost, buying)
-    if settings.project == PLACEHOLDER_PROJECT:
-        placeholder = (
-            f"project is '{PLACEHOLDER_PROJECT}', the placeholder of shipped stacks; write yours as `slipway:project:` "
-            f"in stacks/Pulumi.{settings.stack}.yaml"
-        )
+    if placeholder := placeholder_problem(settings.project, settings.stack):
         if buying:
             raise SettingsError(placeholder)
         warnings = (*warnings, placeholder)

@@ -15,10 +15,11 @@ from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from infra import durations, guardrails, hardware, names
+from infra import durations, hardware, names
 from infra.hardware import Api
 from infra.names import Names
 from infra.settings import SYNTHETIC, Absent, Settings, SettingsError, stack_names
+from infra.targets.cloud_settings import Allowed, Owner, Prefix, Project
 
 REQUEST_LIMIT = 63  # queuedResourceId and nodeId: letters, digits and '-', as Compute Engine names
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -33,10 +34,6 @@ class Tier(StrEnum):
     SPOT = "spot"
     RESERVED = "reserved"
     GUARANTEED = "guaranteed"
-
-    @property
-    def preemptible(self) -> bool:
-        return self is Tier.SPOT
 
 
 def _tier(value: object) -> object:
@@ -100,9 +97,9 @@ def _tags(value: tuple[str, ...]) -> tuple[str, ...]:
 class TpuVmSettings(Settings):
     """Times in seconds, money in US dollars. `zones` are tried in their order and lie in one region."""
 
-    project: str
-    owner: str = Field(min_length=1)
-    prefix: str = "slipway"
+    project: Project
+    owner: Owner
+    prefix: Prefix = "slipway"
     region: Absent[str] = None
     zones: tuple[str, ...] = ()
     tier: Annotated[Tier, BeforeValidator(_tier)] = Tier.ON_DEMAND
@@ -125,7 +122,7 @@ class TpuVmSettings(Settings):
     price_usd_per_chip_hour: Absent[Usd] = None
     wait: bool = True
     wait_deadline: Seconds = 86_400
-    allow: tuple[str, ...] = ()
+    allow: Allowed = ()
 
     @property
     def place(self) -> str:
@@ -172,21 +169,6 @@ class TpuVmSettings(Settings):
             )
         return cast(Any, values)
 
-    @field_validator("project", "prefix")
-    @classmethod
-    def _can_be_named(cls, value: str, info: Any) -> str:
-        problem = {"project": names.project_problem, "prefix": names.prefix_problem}[info.field_name](value)
-        if problem:
-            raise ValueError(problem)
-        return value
-
-    @field_validator("owner")
-    @classmethod
-    def _can_be_a_label(cls, value: str) -> str:
-        if not names.label_value(value):
-            raise ValueError("no letter or digit in it; give a name or an e-mail address: it labels what is billed")
-        return value
-
     @field_validator("runtime_version", "network", "subnet", "service_account", "reservation")
     @classmethod
     def _one_line(cls, value: str | None) -> str | None:
@@ -202,13 +184,6 @@ class TpuVmSettings(Settings):
                 "the project's default account, which may do almost anything in it; give one of its own, or leave the "
                 "key out for the foundation's"
             )
-        return value
-
-    @field_validator("allow")
-    @classmethod
-    def _can_be_allowed(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if problem := guardrails.unknown_rules(value):
-            raise ValueError(problem)
         return value
 
     @model_validator(mode="after")

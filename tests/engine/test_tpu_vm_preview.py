@@ -283,5 +283,5 @@ def test_up_refuses_the_placeholder_project(clone: Clone, cloud: TpuApi) -> None
     calls = len(cloud.calls)
     refused = clone.pulumi("up", "v6e-32.nobodys")
     assert refused.returncode != 0
-    assert "'my-project', the placeholder of shipped stacks; write yours as `slipway:project:`" in said(refused)
+    assert "project is still 'my-project', which only previews; write your own in stacks/Pulumi." in said(refused)
     assert len(cloud.calls) == calls

@@ -76,6 +76,20 @@ def test_what_cannot_be_is_one_sentence(clone: Clone, arguments: list[str], said
     assert "Traceback" not in done.stderr
 
 
+def test_push_of_an_index_that_is_not_understood_says_its_line(tmp_path: Path) -> None:
+    local = Clone.make(tmp_path / "own artifacts")
+    (local.directory / ".slipway" / "artifacts").unlink()
+    index = local.directory / ".slipway" / "artifacts" / "wheelhouses" / ("a" * 16) / "SHA256SUMS"
+    index.parent.mkdir(parents=True)
+    index.write_bytes(b"not \xff a sum\n")
+    done = slipway(local, "push", str(tmp_path / "elsewhere"), "a" * 16)
+    assert done.returncode == 2
+    assert (
+        f"line 1 of wheelhouses/{'a' * 16}/SHA256SUMS is 'not \ufffd a sum', not '<sha256>  <file name>'" in done.stderr
+    )
+    assert "Traceback" not in done.stderr
+
+
 def test_nightly_lock_without_its_index_says_so_and_changes_nothing(clone: Clone) -> None:
     before = sorted(path.name for path in (clone.directory / "training" / "locks").iterdir())
     done = subprocess.run(

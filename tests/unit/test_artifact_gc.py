@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.artifacts.gc import Named, kept_wheelhouses, objects_of, unreferenced
-from infra.artifacts.layout import object_key, sums_text, wheelhouse_key
+from infra.artifacts.gc import Named, kept_wheelhouses, unreferenced
+from infra.artifacts.layout import object_key, objects_of, sums_text, wheelhouse_key
 from infra.artifacts.named import by_deployment, by_record, by_records
 from infra.artifacts.store import Entry, StoreError, open_store
 

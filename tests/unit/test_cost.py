@@ -131,7 +131,7 @@ def test_an_unknown_price_stops_only_up_and_only_where_there_is_a_limit() -> Non
 
 
 def test_the_placeholder_project_previews_and_buys_nothing() -> None:
-    assert any("'my-project', the placeholder" in notice for notice in plan(made()).notices)
-    with pytest.raises(SettingsError, match=r"write yours as `slipway:project:` in stacks/Pulumi.v6e-32.yaml"):
+    assert any("project is still 'my-project'" in notice for notice in plan(made()).notices)
+    with pytest.raises(SettingsError, match=r"write your own in stacks/Pulumi.v6e-32.yaml"):
         plan(made(), buying=True)
     plan(made(project="real-project"), buying=True)

@@ -91,9 +91,6 @@ def test_names_of_an_ordinary_project() -> None:
     assert made.account_email == "slipway-us-central1@my-project.iam.gserviceaccount.com"
     assert made.subnet_path == "projects/my-project/regions/us-central1/subnetworks/slipway-us-central1"
     assert made.secret_path("wandb") == "projects/my-project/secrets/slipway-us-central1-wandb/versions/latest"
-    assert made.secrets_provider == (
-        "gcpkms://projects/my-project/locations/us-central1/keyRings/slipway/cryptoKeys/state"
-    )
 
 
 def test_domain_scoped_project_works_in_names_urls_and_labels() -> None:

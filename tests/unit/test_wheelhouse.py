@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.artifacts.layout import REQUIREMENTS, object_key, parse_sums, wheelhouse_key
+from infra.artifacts.layout import REQUIREMENTS, object_key, objects_of, wheelhouse_key
 from infra.paths import TRAINING, UV
 from infra.wheels.build import BuildError, build, pack_python
 from infra.wheels.fetch import FetchError, fetch_all
@@ -170,7 +170,8 @@ def uv_wheel(index: Index) -> LockedFile:
 
 
 def objects(artifacts: Path, inputs: WheelhouseInputs) -> dict[str, str]:
-    return parse_sums((artifacts / wheelhouse_key(inputs.id)).read_text())
+    keys = objects_of(inputs.id, (artifacts / wheelhouse_key(inputs.id)).read_text())
+    return {name: digest for _, digest, name in (key.split("/") for key in keys)}
 
 
 def requirements(artifacts: Path, inputs: WheelhouseInputs) -> list[str]:
