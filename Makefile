@@ -36,9 +36,9 @@ lint: setup
 	$(BIN)/pyright -p training --pythonpath "$(HOST_PYTHON)"
 	$(BIN)/shellcheck -x tools/*.sh training/*.sh infra/providers/pulumi-resource-slipway infra/standins/pulumi-resource-gcp .ci/run
 
-# Two environments, two sessions: the operator's, and the hosts' (with MaxText).
+# Two environments, two sessions: the operator's, a module per core at a time, and the hosts' (with MaxText).
 test: setup
-	$(BIN)/pytest tests/unit tests/engine $(ARGS)
+	$(BIN)/pytest tests/unit tests/engine -n 2 --dist loadscope $(ARGS)
 	PATH="$$PWD/$(BIN):$$PATH" "$(HOST_PYTHON)" -m pytest tests/training $(ARGS)
 
 # Writes tests/golden/ anew; what changes is reviewed like code.

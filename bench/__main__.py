@@ -21,6 +21,7 @@ BENCHMARKS = (
     "preview",
     "preview_foundation",
     "preview_tpu_vm",
+    "tpu_requests",
     "bootstrap",
     "data_prepare",
     "warm_up",

@@ -10,6 +10,7 @@ import contextlib
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 from types import TracebackType
@@ -66,7 +67,18 @@ class EmulatorHandler(BaseHTTPRequestHandler):
 
     def body(self) -> bytes:
         """What the client sends; shorter than it said where it is gone."""
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            return b"".join(self._chunks())
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def _chunks(self) -> Iterator[bytes]:
+        while line := self.rfile.readline():
+            chunk = self.rfile.read(int(line, 16))
+            self.rfile.readline()
+            if not chunk:
+                return
+            yield chunk
+        raise ConnectionResetError("the client is gone before its last chunk")
 
     def send(self, status: int, headers: dict[str, str], content: bytes, length: int | None = None) -> None:
         """length: what the answer says it has, where it is cut or has no body."""

@@ -5,7 +5,9 @@ Owns the options and what is printed. Refuses to own the services (infra/emulato
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +15,7 @@ import typer
 
 from infra.operate.terminal import fail
 
-ENDPOINT = "SLIPWAY_TPU_ENDPOINT"
+ENDPOINT, STORAGE = "SLIPWAY_TPU_ENDPOINT", "STORAGE_EMULATOR_HOST"
 
 app = typer.Typer(no_args_is_help=True, help="Run a cloud service on this machine, without an account.")
 
@@ -29,8 +31,10 @@ def tpu(
     state: Annotated[Path | None, typer.Option(help="Keep the cloud in this file across starts.")] = None,
     speed: Annotated[float, typer.Option(min=0, help="Its clock runs this much faster; 0 stands still.")] = 1,
 ) -> None:
-    """The Cloud TPU API, with a page that shows its state; Ctrl-C ends it."""
+    """The Cloud TPU API, with a page that shows its state, and the buckets of this clone's stacks; Ctrl-C ends it."""
+    from infra.emulators.object_store import ObjectStore
     from infra.emulators.tpu_api import TpuApi  # here: Google's client costs every other command 0.5 s
+    from infra.operate import emulated_cloud
 
     if state and (state.is_dir() or not state.parent.is_dir()):
         fail(f"{state} cannot hold a state; give a file in a directory that is there")
@@ -40,12 +44,16 @@ def tpu(
         fail(f"port {port} cannot be used ({error.strerror}); give another one with --port")
     except (ValueError, KeyError, TypeError) as error:
         fail(f"{state} is not a state of this emulator ({error}); delete it or give another")
-    typer.echo(f"TPU API emulator: {api.url} shows its state")
-    typer.echo(f"in another shell: export {ENDPOINT}={api.url}")
-    typer.echo("written from the documentation, never compared with the real service; Ctrl-C ends it")
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it
-    try:
-        api.serve_forever()
-    except KeyboardInterrupt:
-        api.close()
-        typer.echo("ended" + (f"; its state is in {state}" if state else ""))
+    with contextlib.ExitStack() as stack:
+        root = Path(f"{state}.buckets") if state else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        store = stack.enter_context(ObjectStore(root, emulated_cloud.fill(root, emulated_cloud.stacks_here())))
+        typer.echo(f"TPU API emulator: {api.url} shows its state")
+        typer.echo(f"in another shell: export {ENDPOINT}={api.url} {STORAGE}={store.url}")
+        typer.echo("it has the buckets of the stacks that are here now; after `slipway stack new` start it again")
+        typer.echo("written from the documentation, never compared with the real service; Ctrl-C ends it")
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it
+        try:
+            api.serve_forever()
+        except KeyboardInterrupt:
+            api.close()
+    typer.echo("ended" + (f"; its state is in {state}, its buckets in {state}.buckets" if state else ""))

@@ -6,6 +6,7 @@ Entry point: runs the engine's preview, prints, picks the exit code. Refuses to 
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -140,6 +141,9 @@ def _report(settings: AnySettings) -> StackReport | None:
     return report.of_stack(settings, run_spec(settings)) if isinstance(settings, TpuVmSettings) else None
 
 
+_ERROR = "error: "
+# Where a terminal is too narrow, in this order; the name says tier and slices, `slipway preview STACK` the rest.
+_DISPENSABLE = ("quota", "target", "tier", "slices", "hosts", "zones", "mesh")
 _COLUMNS = ("stack", "target", "chips", "slices", "hosts", "mesh", "tier", "zones", "$/hour", "$/run at most", "quota")
 
 
@@ -150,16 +154,36 @@ def _all_stacks(as_json: bool, markdown: bool) -> str:
     if markdown:
         lines = ["| " + " | ".join(row) + " |" for row in (_COLUMNS, ("---",) * len(_COLUMNS), *rows)]
         return "\n".join(lines)
+    errors = [f"{stack}: {target}" for stack, target, *_ in rows if target.startswith(_ERROR)]
+    return "\n".join([*_table([row for row in rows if not row[1].startswith(_ERROR)]), *errors])
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    """Lines, as many columns as a terminal has room for."""
+    columns: dict[str, list[str]] = {title: [row[at] for row in rows] for at, title in enumerate(_COLUMNS)}
+    left_out = narrow(columns, Console().width) if sys.stdout.isatty() else []
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in _COLUMNS:
+    for title in columns:
         right = title in ("chips", "slices", "hosts", "$/hour", "$/run at most")
         table.add_column(title, justify="right" if right else "left", no_wrap=True)
-    for row in rows:
+    for row in zip(*columns.values(), strict=True):
         table.add_row(*map(escape, row))
     console = Console(width=_WIDE, force_terminal=False, highlight=False)
     with console.capture() as captured:
         console.print(table)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    return lines + ([f"left out of a narrow terminal: {', '.join(left_out)}"] if left_out else [])
+
+
+def narrow(columns: dict[str, list[str]], width: int) -> list[str]:
+    """Removes what a terminal has no room for; returns its titles."""
+    left_out: list[str] = []
+    for title in [title for title in _DISPENSABLE if title in columns]:
+        if sum(max(map(len, (title, *cells))) + 2 for title, cells in columns.items()) - 2 <= width:
+            break
+        del columns[title]
+        left_out.append(title)
+    return left_out
 
 
 def _summary(stack: str) -> tuple[str, ...]:
@@ -168,7 +192,7 @@ def _summary(stack: str) -> tuple[str, ...]:
         settings = stack_settings.any_from_file(stack)
         made = _report(settings)
     except SettingsError as error:
-        return (stack, f"error: {error}", *("-" for _ in _COLUMNS[2:]))
+        return (stack, f"{_ERROR}{error}", *("-" for _ in _COLUMNS[2:]))
     if made:
         quota = made.quota.name or report.UNKNOWN
         money = (usd(made.cost.usd_per_hour), usd(made.cost.usd_per_run))

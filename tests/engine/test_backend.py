@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from infra.emulators.object_store import ObjectStore
 from infra.operate.backend import TARGETS
+from infra.standins import choose
+from infra.standins.gcp import schema
 from infra.standins.gcp.store import STATE_VARIABLE
 from tests.engine.clone import ROOT, Clone, said
 
@@ -26,6 +29,33 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
     document["config"]["slipway:project"] = "real-project"
     (made.directory / "stacks" / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump(document))
     return made
+
+
+def test_the_bucket_is_made_first_and_the_engine_works_on_it(
+    clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole command; what is installed as Google's plugin is our stand-in, and the bucket is emulated."""
+    bucket = "slipway-state-us-central1-real-project"
+    plugin = clone.directory / ".slipway/pulumi-home/plugins" / f"resource-gcp-v{schema.version()}" / choose.EXECUTABLE
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text(f'#!/bin/sh\nexec "{choose.DIRECTORY / choose.EXECUTABLE}" "$@"\n')
+    plugin.chmod(0o755)
+    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "emulated-token")
+    with ObjectStore(tmp_path / "buckets", (bucket,)) as store:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url.removeprefix("http://"))  # as Go wants it
+        done = clone.run("slipway", "backend", "init", STACK)
+        assert done.returncode == 0, said(done)
+        assert (tmp_path / f"cloud/storage/Bucket/{bucket}.json").exists()
+        assert not (tmp_path / "cloud/compute").exists(), "only what the state needs"
+        assert f"resources moved to gs://{bucket}" in done.stdout
+        assert (tmp_path / "buckets" / bucket / ".pulumi/stacks/slipway" / f"{STACK}.json").is_file()
+
+        assert clone.run("pulumi", "login", f"gs://{bucket}").returncode == 0
+        rest = clone.pulumi("up", STACK, "--non-interactive")
+        assert rest.returncode == 0, said(rest)
+        assert (tmp_path / "cloud/compute").exists()
+        again = clone.pulumi("preview", STACK, "--non-interactive", "--expect-no-changes")
+        assert again.returncode == 0, said(again)
 
 
 def test_state_moves_once_and_the_old_one_is_put_aside(clone: Clone, tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ import pytest
 
 from infra.artifacts.bundle import MANIFEST, Bundle
 from infra.artifacts.layout import bundle_key
+from infra.emulators.object_store import FaultKind, ObjectStore
 from infra.paths import ROOT
 from infra.wheels.build import PYTHON_ARCHIVE
 from tests.emulators.metadata_server import MetadataServer
-from tests.emulators.object_store import FaultKind, ObjectStore
 from tests.engine.small_store import WHEEL, SmallStore
 from training.host_status import Phase, read_status
 

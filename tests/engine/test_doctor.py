@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from infra import names
+from infra.emulators.object_store import ObjectStore
 from infra.operate.google_project import ENDPOINT
 from infra.targets.foundation_settings import FoundationSettings
 from tests.emulators.google_apis import ACCOUNT, GoogleApis, GoogleProject
-from tests.emulators.object_store import ObjectStore
 from tests.engine.clone import ROOT, Clone, said
 
 LOCAL = ["stack file", "engine", "uv", "environment", "locks", "plugin", "wheelhouse", "stack lock"]

@@ -11,12 +11,14 @@ import pytest
 import yaml
 
 from infra import names
+from infra.preview.resources import changes
 from infra.standins.gcp.store import STATE_VARIABLE
+from infra.targets.foundation_settings import FoundationSettings
 from tests.engine.clone import ROOT, Clone, said
 from tests.golden_files import check_golden
 
 SHIPPED = "foundation.us-central1"
-STACK = "foundation.life"
+STACK, CHANGED = "foundation.life", "foundation.changed"
 NAMES = names.of("real-project", "us-central1", "slipway")
 BUCKETS = {*NAMES.buckets.values(), NAMES.state_bucket}
 
@@ -36,12 +38,12 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cloud"
 
 
-def write(clone: Clone, **settings: Any) -> None:
+def write(clone: Clone, stack: str = STACK, **settings: Any) -> None:
     """The shipped stack file, of a project that is not the placeholder."""
     document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{SHIPPED}.yaml").read_text())
     values = {"project": "real-project", "budget_usd": 500, "budget_billing_account": "012345-6789AB-CDEF01"} | settings
     document["config"] |= {f"slipway:{key}": value for key, value in values.items()}
-    (clone.directory / "stacks" / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump(document))
+    (clone.directory / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(document))
 
 
 def pulumi(clone: Clone, verb: str, *arguments: str, stack: str = STACK) -> CompletedProcess[str]:
@@ -113,6 +115,46 @@ def test_life_of_a_foundation(clone: Clone, cloud: Path) -> None:
     ]
 
     assert pulumi(clone, "up").returncode == 0  # and back, on the buckets that stayed
+
+
+# One other value for each key.
+OTHER: dict[str, Any] = {
+    "project": "another-project",
+    "region": "us-east5",
+    "prefix": "other",
+    "owner": "you@example.com",
+    "egress": "nat",
+    "subnet_cidr": "10.1.0.0/20",
+    "secrets": ["wandb"],
+    "budget_usd": 900,
+    "budget_billing_account": "ABCDEF-012345-6789AB",
+    "soft_delete_days": 30,
+    "allow": ["labels"],
+}
+
+
+def test_a_change_of_one_field_changes_what_the_golden_file_names(clone: Clone, cloud: Path) -> None:
+    """Through the engine: of every key, which resources, in place or anew, because of which inputs."""
+    assert set(FoundationSettings.model_fields) == set(OTHER) | {"stack", "target"}, "a new key: give it another value"
+    write(clone, CHANGED)
+    up = pulumi(clone, "up", stack=CHANGED)
+    assert up.returncode == 0, said(up)
+    lines: list[str] = []
+    for key, value in OTHER.items():
+        write(clone, CHANGED, **{key: value})
+        preview = pulumi(clone, "preview", "--json", stack=CHANGED)
+        if preview.returncode:  # which of them the engine names depends on which come first
+            assert "unable to replace resource" in said(preview), said(preview)
+            assert "marked for protection" in said(preview)
+            lines.append(f"{key}: refused, protected resources would be replaced")
+            continue
+        found = sorted(changes(preview.stdout), key=lambda change: change.resource)
+        lines.append(f"{key}:" if found else f"{key}: nothing")
+        for change in found:
+            because = f" ({', '.join(change.because)})" if change.because else ""
+            lines.append(f"  {change.action} {change.resource}{because}")
+    check_golden(f"changes/{SHIPPED}.txt", "".join(f"{line}\n" for line in lines))
+    assert made(cloud, "compute/Network"), "previews change nothing"
 
 
 @pytest.mark.parametrize("stack", ["foundation.us-east5", "foundation.us-south1"])

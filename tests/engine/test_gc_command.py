@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts.store import open_store
-from tests.emulators.object_store import ObjectStore
+from infra.emulators.object_store import ObjectStore
 from tests.engine.clone import Clone, said
 
 # In place of infra/__main__.py: the artifacts of a stack. They are in the store, so nothing is built.

@@ -71,7 +71,7 @@ def test_the_road(clone: Clone) -> None:
 def test_own_text_is_prepared_once_counted_and_deleted_when_asked(clone: Clone) -> None:
     corpus = clone.directory / "corpus"
     corpus.mkdir()
-    for number, source in enumerate(sorted((clone.directory / "infra").rglob("*.py"))):
+    for number, source in enumerate(sorted((clone.directory / "infra").rglob("*.py"))[:12]):
         (corpus / f"{number}.txt").write_text(source.read_text() * 5)
     wanted = {"data": "corpus/*.txt", "data_options": {"heldout_fraction": 0.2}, "on_destroy": "delete"}
 

@@ -11,23 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from infra import names
-from infra.artifacts.layout import wheelhouse_key
-from infra.artifacts.store import open_store
-from infra.emulators.tpu_api import Cloud, Fault, FaultKind, Timings, TpuApi
-from infra.paths import ROOT
-from infra.providers.tpu_api import ENDPOINT
-from infra.settings import check
-from infra.targets.tpu_vm_plan import artifacts, plan
-from infra.targets.tpu_vm_settings import TpuVmSettings
-from tests.emulators.object_store import ObjectStore
+from infra.emulators.tpu_api import Fault, FaultKind, TpuApi
 from tests.engine.clone import Clone, said
 from tests.engine.project import kill_engine, until
+from tests.engine.tpu_cloud import PROJECT, emulated, write
 
-PROJECT = "real-project"
-BUCKET = names.of(PROJECT, "us-east5", "slipway").artifacts_bucket
+LIKE, ZONES = "v6e-8", ["us-east5-b", "us-east5-a"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +53,13 @@ class Deployment:
         assert done.returncode == 0, said(done)
         assert (self.api.cloud.requests, self.api.cloud.nodes) == ({}, {})
 
+    def relabel(self) -> None:
+        write(self.clone, self.stack, like=LIKE, project=PROJECT, zones=ZONES, labels={"team": "a"})
+
+    def labels(self) -> dict[str, str]:
+        (node,) = self.api.cloud.nodes.values()
+        return dict(node.message.labels)
+
     def check_up(self) -> None:
         """Exactly what is wanted is there, and a second preview is empty."""
         again = self.clone.pulumi("preview", self.stack, "--expect-no-changes")
@@ -81,22 +78,10 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
 
 
 @pytest.fixture
-def deployment(
-    clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Deployment]:
+def deployment(clone: Clone, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Deployment]:
     stack = f"v6e-8.t{abs(hash(request.node.name)) % 10**6}"
-    document = yaml.safe_load((ROOT / "stacks" / "Pulumi.v6e-8.yaml").read_text())
-    document["config"] |= {"slipway:project": PROJECT, "slipway:zones": ["us-east5-b", "us-east5-a"]}
-    (clone.directory / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(document))
-    values = {key.removeprefix("slipway:"): value for key, value in document["config"].items()}
-    with TpuApi(Cloud(Timings.instant())) as api, ObjectStore(tmp_path / "buckets", (BUCKET,)) as store:
-        monkeypatch.setenv(ENDPOINT, api.url)
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
-        settings = check(stack, values)
-        assert isinstance(settings, TpuVmSettings)
-        listed = tmp_path / "listed"
-        listed.write_text("")
-        open_store(artifacts(settings)).put(wheelhouse_key(plan(settings).software.wheelhouse.id), listed)
+    write(clone, stack, like=LIKE, project=PROJECT, zones=ZONES)
+    with emulated(tmp_path, [LIKE]) as api:
         yield Deployment(clone, api, stack)
 
 
@@ -149,6 +134,46 @@ def test_killed_in_the_middle_of_asking(deployment: Deployment, kind: FaultKind,
         done = deployment.up()
         assert done.returncode == 0, said(done)
         deployment.check_up()
+    deployment.destroy()
+
+
+@pytest.mark.parametrize(
+    ("kind", "rpc"),
+    [
+        (FaultKind.CUT_AFTER, "DeleteQueuedResource"),
+        (FaultKind.OPERATION_ERROR, "DeleteQueuedResource"),
+        (FaultKind.UNAVAILABLE, "ListQueuedResources"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_a_fault_while_deleting_leaves_nothing(deployment: Deployment, kind: FaultKind, rpc: str) -> None:
+    assert deployment.up().returncode == 0
+    fault = deployment.api.fail(kind, rpc)
+    deployment.destroy()
+    assert fault.happened == 1
+
+
+def test_a_fault_while_labels_change_is_not_even_noticed(deployment: Deployment) -> None:
+    assert deployment.up().returncode == 0
+    deployment.relabel()
+    fault = deployment.api.fail(FaultKind.CUT_AFTER, "UpdateNode")
+    done = deployment.up()
+    assert (done.returncode, fault.happened) == (0, 1), said(done)
+    deployment.check_up()
+    assert deployment.labels()["team"] == "a"
+    deployment.destroy()
+
+
+@pytest.mark.parametrize("verb", ["up", "destroy"])
+def test_killed_while_labels_change(deployment: Deployment, verb: str) -> None:
+    assert deployment.up().returncode == 0
+    deployment.relabel()
+    deployment.kill_when_held("up", deployment.api.fail(FaultKind.TIMEOUT, "UpdateNode"))
+    if verb == "up":
+        done = deployment.up()
+        assert done.returncode == 0, said(done)
+        deployment.check_up()
+        assert deployment.labels()["team"] == "a"
     deployment.destroy()
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from infra.artifacts.bundle import BundleContents, collect, put
 from infra.artifacts.store import LocalStore
+from infra.emulators.object_store import ObjectStore
 from infra.local.bootstrap import COMMAND, Installation
 from infra.operate import wheelhouses
 from infra.paths import TRAINING
 from infra.wheels.locks import STABLE, lock_path
 from tests.emulators.metadata_server import TOKEN, MetadataServer
-from tests.emulators.object_store import ObjectStore
 from tests.engine.clone import Clone, said
 
 

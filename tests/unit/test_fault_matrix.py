@@ -12,7 +12,7 @@ import pytest
 from infra.paths import ROOT
 
 VERBS = ("create", "update", "recover", "move", "refresh", "destroy")
-FEWEST = 60  # of a verb; all together are far more than the 500 that issue 6 asks for
+FEWEST = 60  # of a verb; all together are far more than 500
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -29,7 +29,7 @@ from infra.targets.tpu_vm_settings import Tier, TpuVmSettings
 from training.run_spec import parse
 from training.sharding import resolve_mesh
 
-ISSUED = (
+PROMISED = (
     *("v5e-8", "v5e-16", "v5e-64", "v5e-128", "v5e-256", "v5e-256.spot", "v5p-128"),
     *("v6e-8", "v6e-32", "v6e-256", "v6e-8x16", "v6e-8x32", "v6e-32.spot"),
 )
@@ -58,11 +58,11 @@ def test_a_stack_is_named_after_its_content(stack: str) -> None:
     assert variant == ("" if found.tier is Tier.ON_DEMAND else found.tier)
 
 
-def test_the_stacks_of_issue_5_are_shipped() -> None:
-    assert set(ISSUED) <= set(stack_names())
+def test_promised_stacks_are_shipped() -> None:
+    assert set(PROMISED) <= set(stack_names())
 
 
-@pytest.mark.parametrize("stack", ISSUED)
+@pytest.mark.parametrize("stack", PROMISED)
 def test_shipped_stacks_plan_and_agree_with_themselves(stack: str) -> None:
     made = plan(found := tpu_settings(stack))
     agree(found)
@@ -167,7 +167,7 @@ def test_random_stacks_plan_or_name_the_key(case: tuple[dict[str, Any], set[str]
 # --- slipway stack new, slipway preview ---
 
 
-@pytest.mark.parametrize("stack", ISSUED)
+@pytest.mark.parametrize("stack", PROMISED)
 def test_shipped_stacks_are_what_stack_new_writes(stack: str) -> None:
     found = tpu_settings(stack)
     new = NewStack(found.accelerator, found.zones, found.slices, str(found.tier))
@@ -221,12 +221,25 @@ def test_the_table_of_all_stacks() -> None:
     assert CliRunner().invoke(app, ["preview"]).exit_code == 2
 
 
-def test_a_stack_that_cannot_be_read_is_a_row_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_that_cannot_be_read_says_so_below_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "Pulumi.v6e-32.yaml").write_text("config: {slipway:target: moon}")
     monkeypatch.setattr(stack_settings, "STACKS", tmp_path)
     monkeypatch.setattr(paths, "STACKS", tmp_path)
     shown = CliRunner().invoke(app, ["preview", "--all"])
-    assert "error: target is 'moon' in stacks/Pulumi.v6e-32.yaml" in shown.output
+    assert shown.output.splitlines()[-1].startswith("v6e-32: error: target is 'moon' in stacks/Pulumi.v6e-32.yaml")
+
+
+def test_a_narrow_terminal_gets_fewer_columns_and_no_cut_figure() -> None:
+    columns = {
+        "stack": ["v6e-32"],
+        "chips": ["32"],
+        "mesh": ["fsdp 32 (ICI)"],
+        "$/hour": ["$86.40"],
+        "quota": ["Q" * 40],
+    }
+    assert preview_cli.narrow(columns, 40) == ["quota"]
+    assert list(columns) == ["stack", "chips", "mesh", "$/hour"]
+    assert preview_cli.narrow(columns, 20) == ["mesh"]
 
 
 PLAN = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts.store import LocalStore, Store, open_store
-from tests.emulators.object_store import ObjectStore
+from infra.emulators.object_store import ObjectStore
 
 
 @pytest.fixture

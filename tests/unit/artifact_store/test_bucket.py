@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts.store import Store, open_store
+from infra.emulators.object_store import FaultKind, ObjectStore
 from infra.paths import ROOT
 from tests.emulators.metadata_server import MetadataServer
-from tests.emulators.object_store import FaultKind, ObjectStore
 from tests.unit.artifact_store.steps import BIG, refused, write
 
 
@@ -190,7 +190,7 @@ def test_curl_with_the_token_of_the_metadata_server(tmp_path: Path) -> None:
 
 def test_the_server_as_a_command(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.emulators.object_store", "--root", str(tmp_path), "--bucket", "b"],
+        [sys.executable, "-m", "infra.emulators.object_store", "--root", str(tmp_path), "--bucket", "b"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts.store import NoObjectError, Store, open_store
+from infra.emulators.object_store import ObjectStore
 from infra.paths import ROOT
-from tests.emulators.object_store import ObjectStore
 from tests.unit.artifact_store.steps import BIG, refused, write
 
 # --- the contract ---

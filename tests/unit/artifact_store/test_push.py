@@ -13,8 +13,8 @@ import pytest
 
 from infra.artifacts.push import Pushed, push
 from infra.artifacts.store import LocalStore, Store, open_store
+from infra.emulators.object_store import FaultKind, ObjectStore
 from infra.paths import ROOT
-from tests.emulators.object_store import FaultKind, ObjectStore
 from tests.unit.artifact_store.steps import BIG, refused, write
 
 

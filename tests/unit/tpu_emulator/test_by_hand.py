@@ -110,13 +110,14 @@ def test_the_command_serves_until_ctrl_c_and_keeps_its_state(tmp_path: Path) -> 
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         url = re.findall(r"http://127.0.0.1:\d+", process.stdout.readline())[0]
-        assert process.stdout.readline().strip() == f"in another shell: export SLIPWAY_TPU_ENDPOINT={url}"
+        exported = process.stdout.readline().strip()
+        assert exported.startswith(f"in another shell: export SLIPWAY_TPU_ENDPOINT={url} STORAGE_EMULATOR_HOST=http://")
         client = Client(url)
         client.create()
         assert client.state() == "CREATING"
         client.google.transport.close()
         process.send_signal(signal.SIGINT)
-        assert process.stdout.read().endswith(f"ended; its state is in {file}\n")
+        assert process.stdout.read().endswith(f"ended; its state is in {file}, its buckets in {file}.buckets\n")
         assert process.wait(timeout=10) == 0
     assert [request["name"] for request in json.loads(file.read_text())["requests"]] == [f"{PARENT}/queuedResources/q"]
 
