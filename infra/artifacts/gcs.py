@@ -53,6 +53,7 @@ class GcsStore:
         self._retry: Any = _storage_retry.DEFAULT_RETRY.with_timeout(patience_s)
         with self._errors("open"):
             self._client: Any = _storage.Client(project=None)
+            self._client._bucket_metadata_cache = None  # else a thread asks for two minutes, for traces nobody reads
             self._bucket: Any = self._client.bucket(bucket)
             self._client._http.hooks["response"].append(_finish_errors)
 

@@ -237,6 +237,7 @@ class Machine(Ledger):
         return [operation for operation in running if operation.target == node.name]
 
     def _set_node(self, node: Node, state: NodeState, after_s: float | None) -> None:
+        node.released = state is NodeState.DELETING and not node.holds_capacity
         node.state, node.due_s = state, None if after_s is None else self.now_s + after_s
         node.health = "HEALTHY" if state is NodeState.READY else "HEALTH_UNSPECIFIED"
         boot_s = self.timings.boot_s

@@ -151,11 +151,12 @@ class Node:
     health_description: str = ""
     request: str = ""  # name of its queued resource
     reservation: str = ""
+    released: bool = False  # its chips were gone before it was deleted
     hosts: list[Host] = field(default_factory=list[Host])
 
     @property
     def holds_capacity(self) -> bool:
-        return self.state not in (NodeState.PREEMPTED, NodeState.STOPPED, NodeState.TERMINATED)
+        return not self.released and self.state not in (NodeState.PREEMPTED, NodeState.STOPPED, NodeState.TERMINATED)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from google.cloud import tpu_v2
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from infra.emulators.tpu_api import Cloud, QuotaTier, RequestState
@@ -44,6 +44,7 @@ def check_accounts(cloud: Cloud) -> None:
         max_size=40,
     )
 )
+@example([("create", 1), ("create spot", 0), ("time", 1), ("create", 2), ("preempt", 0), ("time", 1), ("delete", 0)])
 def test_accounts_and_nodes_agree_whatever_happens(steps: list[tuple[str, int]]) -> None:
     cloud = Cloud(TIMINGS, now_s=START_S)
     cloud.set_capacity(ZONE, "v6e", 64)
