@@ -1,0 +1,78 @@
+"""Whether a stack's train step fits its slice: asked of the TPU compiler, kept, and what follows for preview and `up`.
+
+Owns the order: a verdict that is known, else one compile (others of the same question wait for it), else unknown, with
+the reason. Refuses to own the question (fit_request.py), the process (fit_compile.py) and the files (fit_cache.py).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infra.host_software import compile_environment
+from infra.paths import WORK
+from infra.preview import fit_cache, fit_compile
+from infra.preview.fit_compile import Limits, Progress
+from infra.preview.fit_request import FitRequest, fit_request
+from infra.preview.verdict import Verdict
+from infra.settings import Settings, SettingsError
+from training.run_spec import RunSpec
+
+NOT_ASKED = "not compiled yet"
+
+
+def request_of(settings: Settings, spec: RunSpec) -> FitRequest:
+    return fit_request(spec, settings.row, compile_environment(settings, spec.platform).id)
+
+
+def known(request: FitRequest, work: Path = WORK) -> Verdict:
+    """The verdict without a compile; where there is none, unknown with what to do."""
+    return fit_cache.find(request.key, work) or _unknown(request, NOT_ASKED)
+
+
+def gate(verdict: Verdict, stack: str, checked: bool, buying: bool) -> tuple[str, ...]:
+    """Raise SettingsError where the train step cannot run, or where `buying` does not know; else what to say."""
+    where = f"stacks/Pulumi.{stack}.yaml"
+    if verdict.fits is False:
+        levers = f"; `slipway fit {stack} --levers` asks the compiler what would fit" if verdict.peak_gib else ""
+        change = f"; change {', '.join(verdict.keys)} in {where}" if verdict.keys else ""
+        raise SettingsError(f"{verdict.model} does not fit {verdict.topology}: {verdict.reason}{change}{levers}")
+    if verdict.fits or not checked:
+        return ()
+    said = (
+        f"whether {verdict.model} fits is unknown: {verdict.reason}; run `slipway fit {stack}`, "
+        f"or write `slipway:fit: unchecked` in {where}"
+    )
+    if buying:
+        raise SettingsError(said)
+    return (f"`up` will refuse: {said}",)
+
+
+def _unknown(request: FitRequest, reason: str) -> Verdict:
+    return Verdict(request.key, request.topology, request.slices, request.model, None, reason)
+
+
+# --- asking ---
+
+
+def settle(request: FitRequest, limits: Limits, progress: Progress, work: Path = WORK) -> Verdict:
+    """The verdict, compiled for if need be; unknown with the reason where that does not come to an end.
+
+    Where the environment is missing nothing is fetched: `slipway fit` makes it.
+    """
+    found = fit_cache.find(request.key, work)
+    if found:
+        return found
+    python = fit_compile.python_of(request.environment)
+    if python is None:
+        return _unknown(request, f"the compiler's environment {request.environment} is not on this machine")
+    try:
+        with fit_cache.locked(request.key, limits.timeout_s, work) as mine:
+            found = fit_cache.find(request.key, work)  # by whoever held the lock
+            if found or not mine:
+                return found or _unknown(request, f"another compile of it takes longer than {limits.timeout_s:.0f} s")
+            verdict = fit_compile.compile_step(request, python, limits, progress)
+            if verdict.fits is not None:
+                fit_cache.keep(verdict, work)
+            return verdict
+    except OSError as error:
+        return _unknown(request, error.strerror or str(error))
