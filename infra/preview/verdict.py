@@ -29,7 +29,7 @@ class Traffic:
 class Verdict:
     """HBM in GiB per device. `fits` is None where nobody knows, then `reason` says why; nothing else is set then.
 
-    Where it does not fit, `reason` is a sentence, `keys` are those of the stack to change, and `peak_gib` is what it
+    `fits` None with an estimate has its numbers. Where it does not fit, `reason` is a sentence, `keys` are those of the stack to change, and `peak_gib` is what it
     would take, if that is why. FLOPs are the model's, per device and step, by MaxText's formula.
     """
 
@@ -47,6 +47,7 @@ class Verdict:
     compile_s: float | None = None
     tflops_per_device: float | None = None
     traffic: tuple[Traffic, ...] = ()
+    estimated: bool = False  # without a compiler: gpu_estimate.py
 
     @property
     def share(self) -> float | None:

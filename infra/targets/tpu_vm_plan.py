@@ -13,12 +13,13 @@ from infra import durations, run_plan
 from infra.host_software import HostSoftware, host_software
 from infra.names import PLACEHOLDER_PROJECT
 from infra.paths import TRAINING, WORK
-from infra.preview import cost, report
+from infra.preview import cost, fit, report
 from infra.preview.report import StackReport
+from infra.preview.verdict import Verdict
 from infra.providers.tpu_inputs import QueuedResourceInputs
 from infra.settings import SettingsError
 from infra.startup_script import HostScript, startup_script
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.targets.tpu_vm_settings import FitCheck, TpuVmSettings
 from training.run_spec import RunSpec
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"  # what the account may do is said by its roles
@@ -36,11 +37,18 @@ class TpuVmPlan:
     notices: tuple[str, ...]
 
 
-def plan(settings: TpuVmSettings, buying: bool = False, work: Path = WORK) -> TpuVmPlan:
-    """What the stack will be. Raises SettingsError for what cannot work; `buying` refuses what a preview only says."""
+def plan(
+    settings: TpuVmSettings, buying: bool = False, work: Path = WORK, verdict: Verdict | None = None
+) -> TpuVmPlan:
+    """What the stack will be. Raises SettingsError for what cannot work; `buying` refuses what a preview only says.
+
+    Without a `verdict` on its train step, the one that is known counts: nothing is compiled here.
+    """
     spec = run_spec(settings)
-    made = report.of_stack(settings, spec)
+    made = report.of_stack(settings, spec, verdict)
     warnings = cost.check_limits(settings, made.cost, buying)
+    checked = settings.fit is FitCheck.CHECKED
+    warnings = (*warnings, *fit.gate(made.fit.verdict, settings.stack, checked, buying))
     if settings.project == PLACEHOLDER_PROJECT:
         placeholder = (
             f"project is '{PLACEHOLDER_PROJECT}', the placeholder of shipped stacks; write yours as `slipway:project:` "
