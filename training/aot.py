@@ -1,8 +1,8 @@
 """`python -m training.aot REQUEST RESULT`: compile MaxText's train step for TPUs that this machine does not have.
 
-Owns the compile by MaxText's own ahead-of-time path, with MaxText's arguments from REQUEST (infra/preview/fit_request.py
-writes it), and RESULT: what the compiled program needs and does, or the error as it was said. Refuses to judge either:
-infra/preview/. Phases go to standard output, one word a line, for who waits.
+Owns the compile by MaxText's own ahead-of-time path, with MaxText's arguments from REQUEST, and RESULT: what the
+compiled program needs and does, or the error as it was said. Refuses to judge either: infra/preview/fit_compile.py
+writes the one and reads the other. Phases go to standard output, one word a line, for who waits.
 
 A program of its own process: it ends with its parent, and what it says on standard error is libtpu's and MaxText's.
 """
@@ -48,7 +48,7 @@ def main(request_path: Path, result_path: Path) -> int:
 
 def _compile(request: dict[str, Any], scratch: str) -> dict[str, Any]:
     _phase("importing")
-    import jax
+    import jax  # here and below: what does not import is an answer too, and takes long enough to be a phase
     from flax.core.spmd import logical_axis_rules
     from maxtext.configs import pyconfig
     from maxtext.trainers.pre_train import train, train_compile

@@ -149,7 +149,7 @@ def _calls(lines: list[str], computations: Mapping[str, list[str]]) -> Iterator[
 
 
 def _trips(line: str, condition: list[str], body: list[str]) -> float:
-    """The compiler's own count where it says one; else a counter from 0 to the condition's bound, by the body's step."""
+    """The compiler's own count where it says one; else of a counter from 0 to the condition's bound, in its steps."""
     said = _TRIPS.search(line)
     if said:
         return float(said[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -35,7 +35,7 @@ def answer(question: Question, limits: Limits, progress: Progress | None = None)
 
 
 @contextmanager
-def shown() -> Iterator[Progress]:
+def shown() -> Generator[Progress]:
     """A live line on a terminal; nothing elsewhere."""
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -98,10 +98,9 @@ def _said(verdict: Verdict) -> str:
 
 def _json(question: Question, verdict: Verdict, tried: list[tuple[levers.Lever, Verdict]]) -> str:
     estimate = roofline.estimate(verdict, question.row, question.remat_policy)
-    document = {key: value for key, value in asdict(verdict).items()}
+    document = asdict(verdict)
     document["estimate"] = estimate and {
         "step_s": estimate.step_s, "bound": estimate.bound, "mfu": estimate.mfu, "seconds": estimate.seconds,
     }  # fmt: skip
     document["levers"] = [{"lever": lever.title, **asdict(answer)} for lever, answer in tried]
     return json.dumps(document, indent=1)
-

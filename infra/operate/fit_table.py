@@ -48,14 +48,16 @@ _COLUMNS = ("stack", "chips", "fits", "HBM", "HBM %", "step", "MFU", "bound", "$
 
 
 def all_stacks(limits: Limits, ship: bool) -> Rows:
-    """Every stack with an accelerator; equal questions are asked once. `ship` writes the verdicts that are committed."""
+    """Every stack with an accelerator; equal questions are asked once. `ship` writes what is committed."""
     stacks = [name for name in stack_names() if _is_asked(name)]
     found: list[tuple[str, Question, Verdict]] = []
     with _bar() as bar:
         task = bar.add_task("asking the TPU compiler", total=len(stacks))
         for name in stacks:
             question = of_stack(name, {})
-            found.append((name, question, fit_ask.answer(question, limits, lambda said: bar.update(task, description=said))))
+            found.append(
+                (name, question, fit_ask.answer(question, limits, lambda said: bar.update(task, description=said)))
+            )
             bar.advance(task)
     if ship:
         _ship([verdict for _, _, verdict in found])
@@ -85,7 +87,9 @@ def _row(stack: str, question: Question, verdict: Verdict) -> tuple[str, ...]:
     chips = f"{question.row.chips * question.settings.slices:,}"
     fits = {True: "yes", False: "NO", None: _UNKNOWN}[verdict.fits]
     share = f"{verdict.share:.0%}" if verdict.share else _UNKNOWN
-    memory = f"{verdict.peak_gib:.2f} of {verdict.hbm_gib:.2f} GiB" if verdict.peak_gib and verdict.hbm_gib else _UNKNOWN
+    memory = (
+        f"{verdict.peak_gib:.2f} of {verdict.hbm_gib:.2f} GiB" if verdict.peak_gib and verdict.hbm_gib else _UNKNOWN
+    )
     estimate = roofline.estimate(verdict, question.row, question.remat_policy)
     if estimate is None:
         return (stack, chips, fits, memory, share, *(_UNKNOWN for _ in _COLUMNS[5:]))

@@ -26,7 +26,7 @@ def request_of(settings: Settings, spec: RunSpec) -> FitRequest:
 
 def known(request: FitRequest, work: Path = WORK) -> Verdict:
     """The verdict without a compile; where there is none, unknown with what to do."""
-    return fit_cache.find(request.key, work) or _unknown(request, NOT_ASKED)
+    return fit_cache.find(request.key, work) or request.unknown(NOT_ASKED)
 
 
 def gate(verdict: Verdict, stack: str, checked: bool, buying: bool) -> tuple[str, ...]:
@@ -47,10 +47,6 @@ def gate(verdict: Verdict, stack: str, checked: bool, buying: bool) -> tuple[str
     return (f"`up` will refuse: {said}",)
 
 
-def _unknown(request: FitRequest, reason: str) -> Verdict:
-    return Verdict(request.key, request.topology, request.slices, request.model, None, reason)
-
-
 # --- asking ---
 
 
@@ -64,15 +60,15 @@ def settle(request: FitRequest, limits: Limits, progress: Progress, work: Path =
         return found
     python = fit_compile.python_of(request.environment)
     if python is None:
-        return _unknown(request, f"the compiler's environment {request.environment} is not on this machine")
+        return request.unknown(f"the compiler's environment {request.environment} is not on this machine")
     try:
         with fit_cache.locked(request.key, limits.timeout_s, work) as mine:
             found = fit_cache.find(request.key, work)  # by whoever held the lock
             if found or not mine:
-                return found or _unknown(request, f"another compile of it takes longer than {limits.timeout_s:.0f} s")
+                return found or request.unknown(f"another compile of it takes longer than {limits.timeout_s:.0f} s")
             verdict = fit_compile.compile_step(request, python, limits, progress)
             if verdict.fits is not None:
                 fit_cache.keep(verdict, work)
             return verdict
     except OSError as error:
-        return _unknown(request, error.strerror or str(error))
+        return request.unknown(error.strerror or str(error))

@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from infra.paths import WORK
@@ -59,7 +59,7 @@ def keep(verdict: Verdict, work: Path = WORK, into: Path | None = None) -> Path:
 
 
 @contextlib.contextmanager
-def locked(key: str, timeout_s: float, work: Path = WORK) -> Iterator[bool]:
+def locked(key: str, timeout_s: float, work: Path = WORK) -> Generator[bool]:
     """Whether this process may compile `key`; another may hold it for `timeout_s`. It ends with its process."""
     path = directory(work) / f"{key}.lock"
     try:

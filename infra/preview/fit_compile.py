@@ -6,6 +6,7 @@ and what an error means (fit_errors.py).
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -66,14 +67,10 @@ def compile_step(request: FitRequest, python: Path, limits: Limits, progress: Pr
         finally:
             _kill(child)
         if stopped:
-            return unknown(request, stopped)
+            return request.unknown(stopped)
         if not (work / "result.json").is_file():
-            return unknown(request, fit_errors.no_answer(child.returncode, (work / "output").read_text()))
+            return request.unknown(fit_errors.no_answer(child.returncode, (work / "output").read_text()))
         return _verdict(request, json.loads((work / "result.json").read_text()))
-
-
-def unknown(request: FitRequest, reason: str) -> Verdict:
-    return Verdict(request.key, request.topology, request.slices, request.model, None, reason)
 
 
 def _title(request: FitRequest) -> str:
@@ -89,7 +86,10 @@ def _environment(work: Path) -> dict[str, str]:
         "JAX_PLATFORMS": "cpu",
         "TPU_SKIP_MDS_QUERY": "1",
         "TMPDIR": str(work),
-        **{name: " ".join(f"{flag}={value}" for flag, value in flags.items()) for name, flags in DEFAULTS["tpu"].items()},
+        **{
+            name: " ".join(f"{flag}={value}" for flag, value in flags.items())
+            for name, flags in DEFAULTS["tpu"].items()
+        },
     }
 
 
@@ -136,13 +136,18 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
 
 
 def _verdict(request: FitRequest, result: dict[str, Any]) -> Verdict:
-    numbers = {name: result.get(name) for name in ("hbm_gib", "peak_gib", "argument_gib", "tflops_per_device")}
-    where = (request.key, request.topology, request.slices, request.model)
+    answered = dataclasses.replace(
+        request.unknown(""),
+        hbm_gib=result.get("hbm_gib"),
+        peak_gib=result.get("peak_gib"),
+        argument_gib=result.get("argument_gib"),
+        tflops_per_device=result.get("tflops_per_device"),
+    )
     if "error" not in result:
         traffic = tuple(Traffic(**one) for one in result["collectives"])
-        more = {name: result[name] for name in ("temp_gib", "compile_s")}
-        return Verdict(*where, fits=True, **numbers, **more, traffic=traffic)
-    refusal = fit_errors.refusal(result["error"], numbers["peak_gib"], numbers["hbm_gib"])
+        took = {"temp_gib": result["temp_gib"], "compile_s": result["compile_s"]}
+        return dataclasses.replace(answered, fits=True, traffic=traffic, **took)
+    refusal = fit_errors.refusal(result["error"], answered.peak_gib, answered.hbm_gib)
     if refusal.certain:
-        return Verdict(*where, fits=False, reason=refusal.reason, keys=refusal.keys, **numbers)
-    return unknown(request, refusal.reason)
+        return dataclasses.replace(answered, fits=False, reason=refusal.reason, keys=refusal.keys)
+    return request.unknown(refusal.reason)

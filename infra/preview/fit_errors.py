@@ -1,4 +1,4 @@
-"""What the compiler and MaxText say where a train step does not compile, as one sentence and the keys to change. Pure."""
+"""What is said of a train step that does not compile: one sentence and the keys to change. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,8 @@ class Refusal:
 
 def refusal(error: str, needed_gib: float | None, available_gib: float | None) -> Refusal:
     if needed_gib is not None and available_gib is not None:
-        over = needed_gib - available_gib
-        return Refusal(
-            f"out of memory: the train step wants {needed_gib:.2f} GiB of HBM per device, {available_gib:.2f} are there "
-            f"({over:.2f} too many)",
-            MEMORY_KEYS,
-        )
+        wants = f"the train step wants {needed_gib:.2f} GiB of HBM per device, {available_gib:.2f} are there"
+        return Refusal(f"out of memory: {wants} ({needed_gib - available_gib:.2f} too many)", MEMORY_KEYS)
     text = " ".join(error.split())
     for pattern, say in _KNOWN:
         if found := re.search(pattern, text):
@@ -39,7 +35,9 @@ def no_answer(code: int | None, output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     last = lines[-1][:_LENGTH] if lines else "nothing"
     if "No module named" in last:
-        return f"the environment is not whole ({last}); remove it below .slipway/installed/env and run `slipway fit` again"
+        return (
+            f"the environment is not whole ({last}); remove it below .slipway/installed/env and run `slipway fit` again"
+        )
     if "No space left on device" in output:
         return "no space left on the disk for the compile; free some and run this again"
     if code is not None and code < 0:
@@ -60,7 +58,7 @@ _KNOWN: tuple[tuple[str, Callable[[re.Match[str]], Refusal]], ...] = (
     (
         r"one of (?:pjit|the) .*? should be divisible by (\d+), but it is equal to (\d+)",
         _says(
-            "a dimension of {1} cannot be divided over {0} devices; choose a smaller slice, or put other axes into the mesh",
+            "a dimension of {1} cannot be divided over {0} devices; choose a smaller slice or another mesh",
             "ici_fsdp_parallelism", "ici_tensor_parallelism", "accelerator",
         ),
     ),
@@ -68,6 +66,4 @@ _KNOWN: tuple[tuple[str, Callable[[re.Match[str]], Refusal]], ...] = (
         r"model_name.*?Input should be ['\"]",
         _says("MaxText has no such model; choose a model_name that it lists", "model_name"),
     ),
-    (r"remat_policy.*?(?:not supported|Input should be|not.{0,20}valid)", _says("MaxText has no such remat_policy", "remat_policy")),
-    (r"Unexpected attention kernel .*?([a-z_]+)", _says("MaxText has no such attention kernel", "attention")),
 )  # fmt: skip

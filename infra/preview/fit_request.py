@@ -1,7 +1,7 @@
 """What the TPU compiler is asked for a stack: MaxText's arguments, the slice, and in which environment. Pure.
 
-Owns which of a run spec's fields a compiled train step depends on, and the name (`key`) of equal questions: a spot stack
-and its on-demand twin ask the same. Refuses to own the answer (verdict.py).
+Owns which of a run spec's fields a compiled train step depends on, and the name (`key`) of equal questions: a spot
+stack and its on-demand twin ask the same. Refuses to own the answer (verdict.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from infra.hardware import Accelerator
+from infra.preview.verdict import Verdict
 from training.maxtext_config import HostFiles, maxtext_arguments
 from training.run_spec import MaxTextValue, RunSpec
 
@@ -50,6 +51,10 @@ class FitRequest:
     @property
     def model(self) -> str:
         return str(self.arguments.get("model_name", "a model of the stack's own"))
+
+    def unknown(self, reason: str) -> Verdict:
+        """No answer, and why."""
+        return Verdict(self.key, self.topology, self.slices, self.model, None, reason)
 
     def document(self) -> dict[str, Any]:
         """What training/aot.py reads."""

@@ -1,12 +1,13 @@
 """HBM of a train step without a compiler: for GPUs, which nothing compiles for where there is none. Pure.
 
 Owns the count: parameters from the model's sizes (training/model_shapes.json), optimizer, activations by remat policy,
-and how far it is off where the TPU compiler's numbers are there to compare (docs/fit.md, tests/unit/test_gpu_estimate.py).
+and how far it is off where the TPU compiler's numbers are there to compare (tests/unit/test_gpu_estimate.py).
 Refuses to decide what is closer than that error. Not compared with a real GPU.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from infra.paths import TRAINING
+from infra.preview.fit_errors import MEMORY_KEYS
 from infra.preview.fit_question import Question
 from infra.preview.verdict import Verdict
 from training.sharding import resolve_mesh
@@ -118,19 +120,19 @@ def tflops_per_device(question: Question) -> float | None:
 def verdict(question: Question) -> Verdict:
     """Estimated; unknown where the estimate's error is larger than what is left or lacking."""
     row, request = question.row, question.request
-    where = (request.key, row.name, question.settings.slices, request.model)
+    nobody_knows = dataclasses.replace(request.unknown(""), estimated=True)
     peak = peak_gib(question)
     if peak is None or row.hbm_gib is None:
-        return Verdict(*where, None, f"no estimate for {request.model}: its layers are not ones that are counted", estimated=True)
-    hbm = row.hbm_gib * _GPU_SHARE
-    numbers = {"hbm_gib": hbm, "peak_gib": peak, "tflops_per_device": tflops_per_device(question)}
+        reason = f"no estimate for {request.model}: its layers are not of a kind that is counted"
+        return dataclasses.replace(nobody_knows, reason=reason)
+    hbm, flops = row.hbm_gib * _GPU_SHARE, tflops_per_device(question)
+    counted = dataclasses.replace(nobody_knows, hbm_gib=hbm, peak_gib=peak, tflops_per_device=flops)
     if peak * (1 + ERROR) <= hbm:
-        return Verdict(*where, True, **numbers, estimated=True)
+        return dataclasses.replace(counted, fits=True)
     close = f"{peak:.1f} of {hbm:.1f} GiB by an estimate that may be {ERROR:.0%} off"
     if peak * (1 - ERROR) > hbm:
-        keys = ("remat_policy", "per_device_batch_size", "accelerator")
-        return Verdict(*where, False, f"out of memory: {close}", keys, **numbers, estimated=True)
-    return Verdict(*where, None, f"too close to tell: {close}", **numbers, estimated=True)
+        return dataclasses.replace(counted, fits=False, reason=f"out of memory: {close}", keys=MEMORY_KEYS)
+    return dataclasses.replace(counted, reason=f"too close to tell: {close}")
 
 
 _FIELDS = frozenset({"base_num_decoder_layers", "num_experts_per_tok"})

@@ -68,7 +68,7 @@ def _batch(question: Question, activations: float | None) -> Iterator[Lever]:
 
 
 def _slice(question: Question, state: float | None) -> Iterator[Lever]:
-    """Twice the chips or more, whose share of weights and optimizer is half; else twice the slices, sharded over too."""
+    """Twice the chips or more, each with half of weights and optimizer; else twice the slices, sharded over as well."""
     row, slices = question.row, question.settings.slices
     larger = [other for other in hardware.rows(row.family) if other.chips >= 2 * row.chips]
     try:
@@ -78,8 +78,9 @@ def _slice(question: Question, state: float | None) -> Iterator[Lever]:
             divided = chosen.chips / row.chips
         else:
             sharded = {"dcn_fsdp_parallelism": 2 * slices, "dcn_data_parallelism": 1}
-            title, changed = f"slices: {2 * slices} with dcn_fsdp_parallelism: {2 * slices}", question.changed(
-                sharded, slices=2 * slices
+            title, changed = (
+                f"slices: {2 * slices} with dcn_fsdp_parallelism: {2 * slices}",
+                question.changed(sharded, slices=2 * slices),
             )
             divided = 2 * slices if question.settings.training.get("dcn_fsdp_parallelism", 1) == 1 else 2.0
     except SettingsError:

@@ -27,10 +27,10 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Verdict:
-    """HBM in GiB per device. `fits` is None where nobody knows, then `reason` says why; nothing else is set then.
+    """HBM in GiB per device. FLOPs are the model's, per device and step, by MaxText's formula.
 
-    `fits` None with an estimate has its numbers. Where it does not fit, `reason` is a sentence, `keys` are those of the stack to change, and `peak_gib` is what it
-    would take, if that is why. FLOPs are the model's, per device and step, by MaxText's formula.
+    `fits` is None where nobody knows, and `reason` says why; only an estimate has numbers then. Where it does not fit,
+    `reason` is a sentence, `keys` are those of the stack to change, and `peak_gib` is what it would take.
     """
 
     key: str
@@ -67,9 +67,7 @@ class Verdict:
 
 
 def to_text(verdict: Verdict) -> str:
-    rounded = {
-        key: round(value, 4) if isinstance(value, float) else value for key, value in asdict(verdict).items()
-    }
+    rounded = {key: round(value, 4) if isinstance(value, float) else value for key, value in asdict(verdict).items()}
     rounded["traffic"] = [{**asdict(one), "gib": round(one.gib, 4)} for one in verdict.traffic]
     return json.dumps(rounded, indent=1) + "\n"
 
@@ -87,7 +85,8 @@ def from_text(text: str, key: str) -> Verdict:
         raise VerdictError("another version's, or another key's")
     try:
         traffic = tuple(Traffic(**one) for one in values["traffic"])
-        made = Verdict(**{**values, "keys": tuple(values["keys"]), "traffic": traffic})
+        values |= {"keys": tuple(values["keys"]), "traffic": traffic}
+        made = Verdict(**values)
     except TypeError as error:
         raise VerdictError(str(error)) from None
     _check(made)

@@ -37,9 +37,7 @@ class TpuVmPlan:
     notices: tuple[str, ...]
 
 
-def plan(
-    settings: TpuVmSettings, buying: bool = False, work: Path = WORK, verdict: Verdict | None = None
-) -> TpuVmPlan:
+def plan(settings: TpuVmSettings, buying: bool = False, work: Path = WORK, verdict: Verdict | None = None) -> TpuVmPlan:
     """What the stack will be. Raises SettingsError for what cannot work; `buying` refuses what a preview only says.
 
     Without a `verdict` on its train step, the one that is known counts: nothing is compiled here.
@@ -47,8 +45,6 @@ def plan(
     spec = run_spec(settings)
     made = report.of_stack(settings, spec, verdict)
     warnings = cost.check_limits(settings, made.cost, buying)
-    checked = settings.fit is FitCheck.CHECKED
-    warnings = (*warnings, *fit.gate(made.fit.verdict, settings.stack, checked, buying))
     if settings.project == PLACEHOLDER_PROJECT:
         placeholder = (
             f"project is '{PLACEHOLDER_PROJECT}', the placeholder of shipped stacks; write yours as `slipway:project:` "
@@ -57,6 +53,8 @@ def plan(
         if buying:
             raise SettingsError(placeholder)
         warnings = (*warnings, placeholder)
+    checked = settings.fit is FitCheck.CHECKED
+    warnings = (*warnings, *fit.gate(made.fit.verdict, settings.stack, checked, buying))
     software = host_software(settings, spec, work)
     script = startup_script(host_script(settings, software.bundle), (TRAINING / "bootstrap.sh").read_text())
     request = request_inputs(settings, script)

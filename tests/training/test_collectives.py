@@ -130,13 +130,18 @@ def test_what_crosses_slices_is_a_send_to_the_host() -> None:
 
 
 def test_what_nobody_calls_is_not_counted() -> None:
-    assert found(program("ROOT %add = f32[] add(%p, %p)", more=f"%left (p: f32[]) -> f32[] {{\n  %a {GATHER}\n}}\n")) == []
+    assert (
+        found(program("ROOT %add = f32[] add(%p, %p)", more=f"%left (p: f32[]) -> f32[] {{\n  %a {GATHER}\n}}\n")) == []
+    )
 
 
 @pytest.mark.parametrize(
     ("said", "gib"),
     [
-        ("total memory required for HLO temporaries (15.92G) exceeds available HBM (15.75G). HLO module", (15.92, 15.75)),
+        (
+            "total memory required for HLO temporaries (15.92G) exceeds available HBM (15.75G). HLO module",
+            (15.92, 15.75),
+        ),
         ("Allocation (size=1) would exceed; Used 28.88G of 15.75G hbm. Exceeded by 13.13G.", (28.88, 15.75)),
         ("(512.0M) exceeds available HBM (31.24G)", (0.5, 31.24)),
     ],
