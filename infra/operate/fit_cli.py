@@ -36,7 +36,7 @@ def fit(
     ask_levers: Annotated[bool, typer.Option("--levers", help="What would fit, each asked of the compiler.")] = False,
     judge: Annotated[bool, typer.Option("--judge", help="Estimates against published measurements.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object (with --all and --judge a list).")] = False,
-    ship: Annotated[bool, typer.Option(hidden=True, help="With --all: write what is committed.")] = False,
+    ship: Annotated[bool, typer.Option(hidden=True, help="With --all or --judge: write what is committed.")] = False,
     timeout_s: Annotated[float, typer.Option(help="Of one compile.")] = DEFAULTS.timeout_s,
     memory_gib: Annotated[float, typer.Option(help="Of one compile.")] = DEFAULTS.memory_gib,
 ) -> None:
@@ -46,7 +46,7 @@ def fit(
     limits = Limits(timeout_s, memory_gib)
     try:
         if every or judge:
-            table = fit_table.all_stacks(limits, ship) if every else fit_table.judged(limits)
+            table = fit_table.all_stacks(limits, ship) if every else fit_table.judged(limits, ship)
             typer.echo(table.json() if as_json else table.text())
             raise typer.Exit(0 if table.good else 1)
         overrides = _overrides(changed or [])
@@ -92,7 +92,7 @@ def _text(question: Question, verdict: Verdict, tried: list[tuple[levers.Lever, 
 
 def _said(verdict: Verdict) -> str:
     if verdict.fits:
-        return f"fits, {verdict.memory}"
+        return f"fits, {verdict.memory}" + (" by an estimate, no compiler" if verdict.estimated else "")
     return f"does not fit: {verdict.reason}" if verdict.fits is False else f"unknown: {verdict.reason}"
 
 

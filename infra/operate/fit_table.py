@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -12,6 +13,7 @@ from rich.table import Table
 from infra.operate import fit_ask
 from infra.preview import cost, fit_cache, roofline
 from infra.preview.fit_compile import Limits
+from infra.preview.fit_judge import MEASURED, Measured
 from infra.preview.fit_question import Question, of_stack
 from infra.preview.verdict import Verdict
 from infra.settings import Settings, any_from_file, stack_names
@@ -60,7 +62,7 @@ def all_stacks(limits: Limits, ship: bool) -> Rows:
             )
             bar.advance(task)
     if ship:
-        _ship([verdict for _, _, verdict in found])
+        _ship([verdict for _, _, verdict in found], fit_cache.SHIPPED)
     return Rows(_COLUMNS, tuple(_row(*one) for one in found), all(verdict.fits for _, _, verdict in found))
 
 
@@ -75,10 +77,10 @@ def _bar() -> Progress:
     return Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
 
 
-def _ship(verdicts: list[Verdict]) -> None:
-    """Exactly these; what no stack asks any more goes."""
-    kept = {fit_cache.keep(verdict, into=fit_cache.SHIPPED) for verdict in verdicts if verdict.fits}
-    for path in fit_cache.SHIPPED.glob("*.json"):
+def _ship(verdicts: list[Verdict], directory: Path) -> None:
+    """Exactly these; what nobody asks any more goes."""
+    kept = {fit_cache.keep(verdict, into=directory) for verdict in verdicts if verdict.fits and not verdict.estimated}
+    for path in directory.glob("*.json"):
         if path not in kept:
             path.unlink()
 
@@ -104,5 +106,29 @@ def _usd_per_hour(question: Question) -> float | None:
     return cost.of_stack(settings, question.spec).usd_per_hour if isinstance(settings, TpuVmSettings) else None
 
 
-def judged(limits: Limits) -> Rows:
-    raise NotImplementedError(limits)
+_JUDGED = ("accelerator", "what", "measured", "roofline", "error", "bound", "measured by")
+
+
+def judged(limits: Limits, ship: bool) -> Rows:
+    """Predicted against measured TFLOP/s per chip. A roofline is never slower than what is measured, if it is right."""
+    rows: list[tuple[str, ...]] = []
+    verdicts: list[Verdict] = []
+    with fit_ask.shown() as say:
+        for one in MEASURED:
+            question = one.question
+            verdicts.append(verdict := fit_ask.answer(question, limits, say))
+            rows.append(_judged_row(one, question, verdict))
+    if ship:
+        _ship(verdicts, fit_cache.JUDGED)
+    return Rows(_JUDGED, tuple(rows), all(_UNKNOWN not in row for row in rows))
+
+
+def _judged_row(one: Measured, question: Question, verdict: Verdict) -> tuple[str, ...]:
+    fitting = replace(verdict, fits=verdict.fits or verdict.estimated)  # it ran, whatever an estimate of memory says
+    estimate = roofline.estimate(fitting, question.row, question.remat_policy)
+    if estimate is None:
+        return (question.row.name, one.title, f"{one.tflops:.0f}", _UNKNOWN, _UNKNOWN, _UNKNOWN, one.source)
+    predicted = estimate.tflops_per_device / estimate.step_s * question.row.devices_per_chip
+    error = f"{one.tflops / predicted - 1:+.0%} of its speed"
+    speeds = (f"{one.tflops:.0f}", f"{predicted:.0f}", error)
+    return (question.row.name, one.title, *speeds, estimate.bound, one.source)

@@ -17,6 +17,7 @@ from infra.paths import WORK
 from infra.preview.verdict import Verdict, VerdictError, from_text, to_text
 
 SHIPPED = Path(__file__).with_name("verdicts")
+JUDGED = SHIPPED / "judged"  # of what others measured, so that the estimate's errors are known without a compile
 _POLL_S = 0.2
 
 
@@ -30,13 +31,13 @@ def directory(work: Path = WORK) -> Path:
 
 def find(key: str, work: Path = WORK) -> Verdict | None:
     """The verdict of a key, or None."""
-    for path in (SHIPPED / f"{key}.json", directory(work) / f"{key}.json"):
+    for path in (SHIPPED / f"{key}.json", directory(work) / f"{key}.json", JUDGED / f"{key}.json"):
         try:
             return from_text(path.read_text(encoding="utf-8"), key)
         except FileNotFoundError:
             continue
         except (VerdictError, UnicodeDecodeError):
-            if path.parent != SHIPPED:
+            if path.parent == directory(work):
                 path.unlink(missing_ok=True)
     return None
 

@@ -85,6 +85,7 @@ def _environment(work: Path) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "JAX_PLATFORMS": "cpu",
         "TPU_SKIP_MDS_QUERY": "1",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # else libtpu locks the machine for one process, though no TPU is opened
         "TMPDIR": str(work),
         **{
             name: " ".join(f"{flag}={value}" for flag, value in flags.items())

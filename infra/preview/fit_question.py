@@ -14,9 +14,11 @@ from infra import run_plan
 from infra.hardware import Accelerator
 from infra.preview import fit, roofline
 from infra.preview.fit_request import FitRequest
-from infra.settings import SYNTHETIC, Settings, SettingsError, check_training, from_file
+from infra.settings import SYNTHETIC, DataOptions, Settings, SettingsError, check_training, from_file
 from infra.targets.registry import Target
 from training.run_spec import RunSpec
+
+_VOCABULARY = 32_000  # MaxText's default, for a model without a name
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,11 @@ def of_accelerator(row: Accelerator, slices: int, training: Mapping[str, Any]) -
     """Raises SettingsError for fields that cannot be."""
     if row.platform == "cpu":
         raise SettingsError(f"accelerator '{row.name}' is this machine's; `slipway fit` is about TPUs and GPUs")
-    if "model_name" not in training:
+    if not training.keys() & {"model_name", "global_parameter_scale", "base_emb_dim"}:
         raise SettingsError("which model? give --set model_name=llama2-7b, for example")
     settings = Settings(
         stack="fit", target=Target.LOCAL, accelerator=row.name, slices=slices, steps=1000, data=SYNTHETIC,
-        training=dict(training),
+        training=dict(training), data_options=DataOptions(vocab_size=_VOCABULARY),
     )  # fmt: skip
     return _checked(settings)
 

@@ -17,7 +17,7 @@ from typing import Any
 from infra.paths import TRAINING
 from infra.preview.fit_errors import MEMORY_KEYS
 from infra.preview.fit_question import Question
-from infra.preview.verdict import Verdict
+from infra.preview.verdict import Traffic, Verdict
 from training.sharding import resolve_mesh
 
 SHAPES = TRAINING / "model_shapes.json"
@@ -117,6 +117,22 @@ def tflops_per_device(question: Question) -> float | None:
     return 3 * tokens * (model.layers * (layer + attention) + 2 * model.embedding * model.vocabulary) / 1e12
 
 
+def _traffic(question: Question) -> tuple[Traffic, ...]:
+    """Weights gathered twice and gradients scattered once, in bfloat16, within a node and between nodes."""
+    training, row = question.spec.maxtext, question.row
+    model = sizes(str(training.get("model_name", "")), training)
+    mesh = resolve_mesh(training, row.devices, question.settings.slices)
+    if model is None or "fsdp" not in mesh.ici:
+        return ()
+    moved = 3 * 2 * model.parameters / _GIB
+    within, nodes = min(mesh.ici["fsdp"], row.devices_per_host), row.hosts
+    found = [Traffic("ici", "fsdp", "all-gather and reduce-scatter", moved * (within - 1) / within)]
+    if nodes > 1:
+        between = moved * (nodes - 1) / nodes / row.devices_per_host
+        found.append(Traffic("dcn", "fsdp", "all-gather and reduce-scatter", between))
+    return tuple(found)
+
+
 def verdict(question: Question) -> Verdict:
     """Estimated; unknown where the estimate's error is larger than what is left or lacking."""
     row, request = question.row, question.request
@@ -126,7 +142,9 @@ def verdict(question: Question) -> Verdict:
         reason = f"no estimate for {request.model}: its layers are not of a kind that is counted"
         return dataclasses.replace(nobody_knows, reason=reason)
     hbm, flops = row.hbm_gib * _GPU_SHARE, tflops_per_device(question)
-    counted = dataclasses.replace(nobody_knows, hbm_gib=hbm, peak_gib=peak, tflops_per_device=flops)
+    counted = dataclasses.replace(
+        nobody_knows, hbm_gib=hbm, peak_gib=peak, tflops_per_device=flops, traffic=_traffic(question)
+    )
     if peak * (1 + ERROR) <= hbm:
         return dataclasses.replace(counted, fits=True)
     close = f"{peak:.1f} of {hbm:.1f} GiB by an estimate that may be {ERROR:.0%} off"
