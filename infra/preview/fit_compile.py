@@ -139,16 +139,21 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
 def _verdict(request: FitRequest, result: dict[str, Any]) -> Verdict:
     answered = dataclasses.replace(
         request.unknown(""),
-        hbm_gib=result.get("hbm_gib"),
-        peak_gib=result.get("peak_gib"),
-        argument_gib=result.get("argument_gib"),
-        tflops_per_device=result.get("tflops_per_device"),
+        hbm_gib=_rounded(result.get("hbm_gib")),
+        peak_gib=_rounded(result.get("peak_gib")),
+        argument_gib=_rounded(result.get("argument_gib")),
+        tflops_per_device=_rounded(result.get("tflops_per_device")),
     )
     if "error" not in result:
-        traffic = tuple(Traffic(**one) for one in result["collectives"])
-        took = {"temp_gib": result["temp_gib"], "compile_s": result["compile_s"]}
+        traffic = tuple(Traffic(**{**one, "gib": round(one["gib"], 4)}) for one in result["collectives"])
+        took = {"temp_gib": _rounded(result["temp_gib"]), "compile_s": result["compile_s"]}
         return dataclasses.replace(answered, fits=True, traffic=traffic, **took)
     refusal = fit_errors.refusal(result["error"], answered.peak_gib, answered.hbm_gib)
     if refusal.certain:
         return dataclasses.replace(answered, fits=False, reason=refusal.reason, keys=refusal.keys)
     return request.unknown(refusal.reason)
+
+
+def _rounded(value: float | None) -> float | None:
+    """To what is worth keeping; a verdict just had is then the one that is read later."""
+    return None if value is None else round(value, 4)

@@ -72,7 +72,7 @@ def of_accelerator(row: Accelerator, slices: int, training: Mapping[str, Any]) -
         raise SettingsError("which model? give --set model_name=llama2-7b, for example")
     settings = Settings(
         stack="fit", target=Target.LOCAL, accelerator=row.name, slices=slices, steps=1000, data=SYNTHETIC,
-        training=dict(training), data_options=DataOptions(vocab_size=_VOCABULARY),
+        training=dict(training), data_options=DataOptions.model_validate({"vocab_size": _VOCABULARY}),
     )  # fmt: skip
     return _checked(settings)
 

@@ -67,9 +67,7 @@ class Verdict:
 
 
 def to_text(verdict: Verdict) -> str:
-    rounded = {key: round(value, 4) if isinstance(value, float) else value for key, value in asdict(verdict).items()}
-    rounded["traffic"] = [{**asdict(one), "gib": round(one.gib, 4)} for one in verdict.traffic]
-    return json.dumps(rounded, indent=1) + "\n"
+    return json.dumps(asdict(verdict), indent=1) + "\n"
 
 
 def from_text(text: str, key: str) -> Verdict:

@@ -20,7 +20,7 @@ from infra.operate.cli import app
 from infra.paths import ROOT
 from infra.preview import fit, fit_cache, fit_compile, fit_errors, levers, roofline
 from infra.preview.fit_compile import Limits, compile_step
-from infra.preview.fit_question import Question, of_accelerator, of_stack
+from infra.preview.fit_question import Question, of_stack
 from infra.preview.fit_request import FitRequest
 from infra.preview.verdict import Traffic, Verdict, VerdictError, from_text, to_text
 from infra.settings import SettingsError, any_from_file, stack_names
