@@ -21,7 +21,7 @@ from infra.preview.verdict import Traffic, Verdict
 from training.sharding import resolve_mesh
 
 SHAPES = TRAINING / "model_shapes.json"
-ERROR = 0.30  # of the estimate, against the TPU compiler on the committed verdicts and the borderline cases
+ERROR = 0.25  # of the estimate; the largest found is 0.19, over the shipped stacks and the borderline cases
 _GPU_SHARE = 0.75  # of a GPU's memory that JAX takes where XLA_PYTHON_CLIENT_MEM_FRACTION says nothing
 _GIB = 2**30
 _STATE_BYTES = 12  # float32 weights and Adam's two moments
