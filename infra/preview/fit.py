@@ -1,7 +1,8 @@
-"""Whether a stack's train step fits its slice: asked of the TPU compiler, kept, and what follows for preview and `up`.
+"""Whether a stack's train step fits its slice: known, or asked of the TPU compiler and kept.
 
 Owns the order: a verdict that is known, else one compile (others of the same question wait for it), else unknown, with
-the reason. Refuses to own the question (fit_request.py), the process (fit_compile.py) and the files (fit_cache.py).
+the reason. Refuses to own the question (fit_request.py), the process (fit_compile.py), the files (fit_cache.py) and what
+follows for preview and `up` (fit_gate.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from infra.preview import fit_cache, fit_compile
 from infra.preview.fit_compile import Limits, Progress
 from infra.preview.fit_request import FitRequest, fit_request
 from infra.preview.verdict import Verdict
-from infra.settings import Settings, SettingsError
+from infra.settings import Settings
 from training.run_spec import RunSpec
 
 NOT_ASKED = "not compiled yet"
@@ -27,27 +28,6 @@ def request_of(settings: Settings, spec: RunSpec) -> FitRequest:
 def known(request: FitRequest, work: Path = WORK) -> Verdict:
     """The verdict without a compile; where there is none, unknown with what to do."""
     return fit_cache.find(request.key, work) or request.unknown(NOT_ASKED)
-
-
-def gate(verdict: Verdict, stack: str, checked: bool, buying: bool) -> tuple[str, ...]:
-    """Raise SettingsError where the train step cannot run, or where `buying` does not know; else what to say."""
-    where = f"stacks/Pulumi.{stack}.yaml"
-    if verdict.fits is False:
-        levers = f"; `slipway fit {stack} --levers` asks the compiler what would fit" if verdict.peak_gib else ""
-        change = f"; change {', '.join(verdict.keys)} in {where}" if verdict.keys else ""
-        raise SettingsError(f"{verdict.model} does not fit {verdict.topology}: {verdict.reason}{change}{levers}")
-    if verdict.fits or not checked:
-        return ()
-    said = (
-        f"whether {verdict.model} fits is unknown: {verdict.reason}; run `slipway fit {stack}`, "
-        f"or write `slipway:fit: unchecked` in {where}"
-    )
-    if buying:
-        raise SettingsError(said)
-    return (f"`up` will refuse: {said}",)
-
-
-# --- asking ---
 
 
 def settle(request: FitRequest, limits: Limits, progress: Progress, work: Path = WORK) -> Verdict:

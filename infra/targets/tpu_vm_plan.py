@@ -13,13 +13,13 @@ from infra import durations, run_plan
 from infra.host_software import HostSoftware, host_software
 from infra.names import PLACEHOLDER_PROJECT
 from infra.paths import TRAINING, WORK
-from infra.preview import cost, fit, report
+from infra.preview import cost, fit_gate, report
 from infra.preview.report import StackReport
 from infra.preview.verdict import Verdict
 from infra.providers.tpu_inputs import QueuedResourceInputs
 from infra.settings import SettingsError
 from infra.startup_script import HostScript, startup_script
-from infra.targets.tpu_vm_settings import FitCheck, TpuVmSettings
+from infra.targets.tpu_vm_settings import TpuVmSettings
 from training.run_spec import RunSpec
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"  # what the account may do is said by its roles
@@ -53,8 +53,7 @@ def plan(settings: TpuVmSettings, buying: bool = False, work: Path = WORK, verdi
         if buying:
             raise SettingsError(placeholder)
         warnings = (*warnings, placeholder)
-    checked = settings.fit is FitCheck.CHECKED
-    warnings = (*warnings, *fit.gate(made.fit.verdict, settings.stack, checked, buying))
+    warnings = (*warnings, *fit_gate.gate(settings, made.fit.verdict, buying))
     software = host_software(settings, spec, work)
     script = startup_script(host_script(settings, software.bundle), (TRAINING / "bootstrap.sh").read_text())
     request = request_inputs(settings, script)

@@ -62,7 +62,9 @@ def test_a_preview_compiles_what_is_not_known_and_stops_where_it_does_not_fit(cl
     assert stopped.returncode != 0
     sentence = "does not fit v6e-8: out of memory: the train step wants "
     assert sentence in said(stopped), said(stopped)
-    assert "`slipway fit v6e-8.large --levers` asks the compiler what would fit" in said(stopped)
+    assert "`slipway fit v6e-8.large --levers` asks the compiler of each): per_device_batch_size: 8192 |" in said(
+        stopped
+    )
     assert "Traceback" not in said(stopped)
     shown = clone.run("slipway", "fit", "v6e-8.large")
     assert shown.returncode == 1

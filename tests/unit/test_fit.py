@@ -7,6 +7,7 @@ import errno
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,12 +21,13 @@ from infra.operate.cli import app
 from infra.paths import ROOT
 from infra.preview import fit, fit_cache, fit_compile, fit_errors, levers, roofline
 from infra.preview.fit_compile import Limits, compile_step
+from infra.preview.fit_gate import gate
 from infra.preview.fit_question import Question, of_stack
 from infra.preview.fit_request import FitRequest
 from infra.preview.verdict import Traffic, Verdict, VerdictError, from_text, to_text
 from infra.settings import SettingsError, any_from_file, stack_names
 from infra.targets.tpu_vm_plan import plan, run_spec
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.targets.tpu_vm_settings import FitCheck, TpuVmSettings
 
 SIZES = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
 FITS = Verdict(
@@ -264,21 +266,31 @@ def test_an_unknown_error_is_no_verdict() -> None:
 
 
 def test_gate() -> None:
+    settings = any_from_file("v6e-32")
+    assert isinstance(settings, TpuVmSettings)
+    unchecked = settings.model_copy(update={"fit": FitCheck.UNCHECKED})
     unknown = dataclasses.replace(FITS, fits=None, reason="not compiled yet")
-    assert fit.gate(FITS, "s", checked=True, buying=True) == ()
-    assert fit.gate(unknown, "s", checked=False, buying=True) == ()
-    (warning,) = fit.gate(unknown, "s", checked=True, buying=False)
-    assert warning.startswith(
-        "`up` will refuse: whether llama3.1-8b fits is unknown: not compiled yet; run `slipway fit s`"
+    assert gate(settings, FITS, buying=True) == ()
+    assert gate(unchecked, unknown, buying=True) == ()
+    said = (
+        "whether llama3.1-8b fits is unknown: not compiled yet; run `slipway fit v6e-32`, or write `slipway:fit: unch"
     )
-    with pytest.raises(SettingsError, match="or write `slipway:fit: unchecked`"):
-        fit.gate(unknown, "s", checked=True, buying=True)
-    for checked in (True, False):
+    (warning,) = gate(settings, unknown, buying=False)
+    assert warning.startswith(f"`up` will refuse: {said}")
+    with pytest.raises(SettingsError, match=re.escape(said)):
+        gate(settings, unknown, buying=True)
+    for stack in (settings, unchecked):
         for buying in (True, False):
-            with pytest.raises(
-                SettingsError, match=r"llama3.1-8b does not fit v6e-32: out of memory.*slipway fit s --le"
-            ):
-                fit.gate(TOO_LARGE, "s", checked, buying)
+            with pytest.raises(SettingsError) as stopped:
+                gate(stack, TOO_LARGE, buying)
+            assert str(stopped.value) == (
+                "llama3.1-8b does not fit v6e-32: out of memory: 40 of 31; the largest saving first (`slipway fit v6e-32 "
+                "--levers` asks the compiler of each): per_device_batch_size: 1 | accelerator: v6e-64 in "
+                "stacks/Pulumi.v6e-32.yaml"
+            )
+    refused = dataclasses.replace(TOO_LARGE, reason="no such slice", keys=("accelerator",), peak_gib=None)
+    with pytest.raises(SettingsError, match=r"no such slice; change accelerator in stacks/Pulumi.v6e-32.yaml"):
+        gate(settings, refused, buying=False)
 
 
 def test_the_block_has_the_verdict_and_an_unknown_one_stops_only_up() -> None:
@@ -293,7 +305,7 @@ def test_the_block_has_the_verdict_and_an_unknown_one_stops_only_up() -> None:
     real = large.model_copy(update={"project": "real-project"})
     with pytest.raises(SettingsError, match="is unknown: not compiled yet; run `slipway fit v6e-32`"):
         plan(real, buying=True)
-    assert plan(real.model_copy(update={"fit": "unchecked"}), buying=True)
+    assert plan(real.model_copy(update={"fit": FitCheck.UNCHECKED}), buying=True)
 
 
 # --- estimates ---
