@@ -1,8 +1,8 @@
 """Whether a stack's train step fits its slice: known, or asked of the TPU compiler and kept.
 
 Owns the order: a verdict that is known, else one compile (others of the same question wait for it), else unknown, with
-the reason. Refuses to own the question (fit_request.py), the process (fit_compile.py), the files (fit_cache.py) and what
-follows for preview and `up` (fit_gate.py).
+the reason. Refuses to own the question (fit_request.py), the process (fit_compile.py), the files (fit_cache.py) and
+what follows for preview and `up` (fit_gate.py).
 """
 
 from __future__ import annotations

@@ -13,12 +13,11 @@ from infra.targets.tpu_vm_settings import FitCheck, TpuVmSettings
 
 
 def gate(settings: TpuVmSettings, verdict: Verdict, buying: bool) -> tuple[str, ...]:
-    """What a preview should add. Raises SettingsError for a train step that cannot run, or that `buying` needs known."""
+    """What a preview should add. Raises SettingsError for a step that cannot run, or that `buying` needs to know."""
     where = f"stacks/Pulumi.{settings.stack}.yaml"
     if verdict.fits is False:
-        raise SettingsError(
-            f"{verdict.model} does not fit {verdict.topology}: {verdict.reason}; {_change(settings, verdict)} in {where}"
-        )
+        change = _change(settings, verdict)
+        raise SettingsError(f"{verdict.model} does not fit {verdict.topology}: {verdict.reason}; {change} in {where}")
     if verdict.fits or settings.fit is FitCheck.UNCHECKED:
         return ()
     said = (

@@ -284,8 +284,8 @@ def test_gate() -> None:
             with pytest.raises(SettingsError) as stopped:
                 gate(stack, TOO_LARGE, buying)
             assert str(stopped.value) == (
-                "llama3.1-8b does not fit v6e-32: out of memory: 40 of 31; the largest saving first (`slipway fit v6e-32 "
-                "--levers` asks the compiler of each): per_device_batch_size: 1 | accelerator: v6e-64 in "
+                "llama3.1-8b does not fit v6e-32: out of memory: 40 of 31; the largest saving first (`slipway fit "
+                "v6e-32 --levers` asks the compiler of each): per_device_batch_size: 1 | accelerator: v6e-64 in "
                 "stacks/Pulumi.v6e-32.yaml"
             )
     refused = dataclasses.replace(TOO_LARGE, reason="no such slice", keys=("accelerator",), peak_gib=None)
