@@ -56,7 +56,7 @@ _KNOWN: tuple[tuple[str, Callable[[re.Match[str]], Refusal]], ...] = (
         _says("MaxText knows no slice {0}; choose another accelerator", "accelerator"),
     ),
     (
-        r"[Oo]ne of (?:pjit|the) .*? should be divisible by (\d+), but it is equal to (\d+)",
+        r"is partitioned (\d+) times, but the dimension size is (\d+)",
         _says(
             "a dimension of {1} cannot be divided over {0} devices; choose a smaller slice or another mesh",
             "ici_fsdp_parallelism", "ici_tensor_parallelism", "accelerator",

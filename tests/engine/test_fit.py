@@ -82,6 +82,34 @@ def test_what_takes_too_long_is_unknown_shown_by_a_preview_and_refused_by_up(clo
     assert f"fits is {unknown}; run `slipway fit v6e-8.hasty`, or write `slipway:fit: unchecked`" in said(refused)
 
 
+def test_where_libtpu_cannot_be_installed_the_command_says_so(clone: Clone, tmp_path: Path) -> None:
+    """No wheelhouse, no environment, and a package index that answers nobody."""
+    shared = {name: clone.directory / ".slipway" / name for name in ("artifacts", "installed")}
+    there = {name: link.readlink() for name, link in shared.items()}
+    try:
+        for name, link in shared.items():
+            (tmp_path / name).mkdir()
+            link.unlink()
+            link.symlink_to(tmp_path / name)
+        write(clone, "v6e-8.cut", SMALL | {"per_device_batch_size": 11})
+        nobody = dict.fromkeys(("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"), "http://127.0.0.1:9")
+        done = subprocess.run(
+            clone.command("slipway", "fit", "v6e-8.cut"),
+            cwd=clone.directory,
+            env=clone.environment | nobody | {"NO_PROXY": "", "no_proxy": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        for name, link in shared.items():
+            link.unlink()
+            link.symlink_to(there[name])
+    assert done.returncode == 2, said(done)
+    assert "error: the compiler's environment cannot be made: " in done.stderr
+    assert "cannot be fetched from" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_without_the_environment_a_preview_fetches_nothing(clone: Clone, tmp_path: Path) -> None:
     installed = clone.directory / ".slipway" / "installed"
     there = installed.readlink()

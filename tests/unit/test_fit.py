@@ -249,7 +249,7 @@ def test_a_compile_ends_with_who_waits_for_it(tmp_path: Path) -> None:
     [
         ("ValueError: Invalid compile topology: v6e-7. Valid topology names: dict_keys([...])",
          "MaxText knows no slice v6e-7; choose another accelerator", ("accelerator",)),
-        ("ValueError: One of pjit arguments with pytree key path x should be divisible by 1024, but it is equal to 384",
+        ("IndivisibleError: ... array axis 0 is partitioned 1024 times, but the dimension size is 384 (full",
          "a dimension of 384 cannot be divided over 1024 devices", ("ici_fsdp_parallelism",)),
     ],
 )  # fmt: skip
