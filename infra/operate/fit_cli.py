@@ -17,6 +17,7 @@ from infra.hardware import UnknownAcceleratorError, find
 from infra.operate import fit_ask, fit_table
 from infra.operate.terminal import fail
 from infra.preview import levers, roofline
+from infra.preview.fit_cache import CacheError
 from infra.preview.fit_compile import Limits
 from infra.preview.fit_question import Question, of_accelerator, of_stack
 from infra.preview.verdict import Verdict
@@ -43,6 +44,8 @@ def fit(
     """Compile the train step for TPUs that are not here, and say whether it fits. Exit code 1: it does not."""
     if [bool(stack), bool(accelerator), every, judge].count(True) != 1:
         fail("name one of: a stack, --accelerator, --all, --judge")
+    if ((every or judge) and (changed or ask_levers)) or (slices > 1 and not accelerator):
+        fail("--slices goes with --accelerator, --set and --levers with a stack or --accelerator")
     limits = Limits(timeout_s, memory_gib)
     try:
         if every or judge:
@@ -54,7 +57,7 @@ def fit(
         verdict = fit_ask.answer(question, limits)
         tried = levers.ranked(question, verdict) if ask_levers else ()
         answers = [(lever, fit_ask.answer(lever.question, limits)) for lever in tried]
-    except (SettingsError, UnknownAcceleratorError, fit_ask.AskError) as error:
+    except (SettingsError, UnknownAcceleratorError, fit_ask.AskError, CacheError) as error:
         fail(str(error))
     typer.echo(_json(question, verdict, answers) if as_json else _text(question, verdict, answers))
     raise typer.Exit(1 if verdict.fits is False else 0 if verdict.fits else 3)

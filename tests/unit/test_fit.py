@@ -373,6 +373,8 @@ def test_the_command_answers_from_what_is_known() -> None:
     [
         ([], "name one of: a stack, --accelerator, --all, --judge"),
         (["v6e-32", "--all"], "name one of: a stack"),
+        (["v6e-32", "--slices", "2"], "--slices goes with --accelerator"),
+        (["--all", "--levers"], "--set and --levers with a stack or --accelerator"),
         (["v6e-99"], "stack 'v6e-99' has no file"),
         (["local"], "trains on this machine"),
         (["--accelerator", "v6e-33"], "accelerator 'v6e-33' is not in infra/hardware.yaml; nearest:"),
