@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 from infra import hardware
 from infra.operate.cli import app
 from infra.paths import ROOT
-from infra.preview import fit, fit_cache, fit_compile, fit_errors, levers, roofline
+from infra.preview import fit, fit_cache, fit_compile, fit_errors, gpu_estimate, levers, roofline
 from infra.preview.fit_compile import Limits, compile_step
 from infra.preview.fit_gate import gate
+from infra.preview.fit_judge import MEASURED, Measured
 from infra.preview.fit_question import Question, of_stack
 from infra.preview.fit_request import FitRequest
 from infra.preview.verdict import Traffic, Verdict, VerdictError, from_text, to_text
@@ -333,6 +334,21 @@ def test_an_unknown_bandwidth_is_named_and_left_out() -> None:
 def test_dollars_for_a_billion_tokens() -> None:
     assert roofline.usd_per_billion_tokens(1.0, 1_000_000, 3600.0) == pytest.approx(1000.0)
     assert roofline.usd_per_billion_tokens(1.0, 1_000_000, None) is None
+
+
+@pytest.mark.parametrize("one", MEASURED, ids=lambda one: f"{one.accelerator} {one.title}")
+def test_no_measurement_is_faster_than_the_roofline(one: Measured) -> None:
+    """From committed verdicts: `slipway fit --judge --ship` writes them."""
+    asked = one.question
+    if asked.row.platform == "tpu":
+        verdict = fit_cache.find(asked.request.key)
+        assert verdict and (fit_cache.JUDGED / f"{asked.request.key}.json").is_file(), "run slipway fit --judge --ship"
+    else:
+        verdict = dataclasses.replace(gpu_estimate.verdict(asked), fits=True)
+    estimate = roofline.estimate(verdict, asked.row, asked.remat_policy)
+    assert estimate
+    predicted = estimate.tflops_per_device / estimate.step_s
+    assert 0.4 * predicted < one.tflops <= predicted
 
 
 def test_levers_are_ranked_by_what_they_would_save() -> None:
