@@ -106,11 +106,11 @@ def _usd_per_hour(question: Question) -> float | None:
     return cost.of_stack(settings, question.spec).usd_per_hour if isinstance(settings, TpuVmSettings) else None
 
 
-_JUDGED = ("accelerator", "what", "measured", "roofline", "error", "bound", "measured by")
+_JUDGED = ("accelerator", "what", "TFLOP/s", "measured", "roofline", "error", "bound", "measured by")
 
 
 def judged(limits: Limits, ship: bool) -> Rows:
-    """Predicted against measured TFLOP/s per chip. A roofline is never slower than what is measured, if it is right."""
+    """Predicted against measured step times. A roofline is never slower than what is measured, if it is right."""
     rows: list[tuple[str, ...]] = []
     verdicts: list[Verdict] = []
     with fit_ask.shown() as say:
@@ -126,9 +126,9 @@ def judged(limits: Limits, ship: bool) -> Rows:
 def _judged_row(one: Measured, question: Question, verdict: Verdict) -> tuple[str, ...]:
     fitting = replace(verdict, fits=verdict.fits or verdict.estimated)  # it ran, whatever an estimate of memory says
     estimate = roofline.estimate(fitting, question.row, question.remat_policy)
+    speed = f"{one.tflops:.0f}"
     if estimate is None:
-        return (question.row.name, one.title, f"{one.tflops:.0f}", _UNKNOWN, _UNKNOWN, _UNKNOWN, one.source)
-    predicted = estimate.tflops_per_device / estimate.step_s * question.row.devices_per_chip
-    error = f"{one.tflops / predicted - 1:+.0%} of its speed"
-    speeds = (f"{one.tflops:.0f}", f"{predicted:.0f}", error)
-    return (question.row.name, one.title, *speeds, estimate.bound, one.source)
+        return (question.row.name, one.title, speed, *(_UNKNOWN for _ in _JUDGED[4:]), one.source)
+    measured_s = estimate.tflops_per_device * question.row.devices_per_chip / one.tflops
+    times = (f"{measured_s:.3g} s", f"{estimate.step_s:.3g} s", f"{estimate.step_s / measured_s - 1:+.0%}")
+    return (question.row.name, one.title, speed, *times, estimate.bound, one.source)
