@@ -26,6 +26,7 @@ BENCHMARKS = (
     "data_prepare",
     "warm_up",
     "step_speed",
+    "fit",
     "fresh_clone",
 )
 

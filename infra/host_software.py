@@ -70,6 +70,11 @@ def wheelhouse(settings: Settings, platform: str, work: Path = WORK) -> Wheelhou
     return made
 
 
+def compile_environment(settings: Settings, platform: str, work: Path = WORK) -> WheelhouseInputs:
+    """What compiles as the stack's hosts will: their wheelhouse without its Python, which no compile depends on."""
+    return wheelhouse(settings.model_copy(update={"python_archive": None}), platform, work)
+
+
 def python_archive(settings: Settings) -> Path | str | None:
     """The archive of the stack's `python_archive`, or FETCHED_PYTHON, or None."""
     given = settings.python_archive

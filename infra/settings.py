@@ -237,9 +237,16 @@ def check(stack: str, values: Mapping[str, Any]) -> AnySettings:
     except ValidationError as error:
         raise SettingsError("; ".join(_sentence(stack, item, kind) for item in error.errors())) from None
     if isinstance(settings, Settings):
-        for rule in (_hardware_rule, _training_rule, _mesh_rule, _batch_rule, _schedule_rule, _data_rule):
-            rule(settings)
+        _hardware_rule(settings)
+        check_training(settings)
+        _data_rule(settings)
     return settings
+
+
+def check_training(settings: Settings) -> None:
+    """The rules of `training:` on the stack's accelerator. Raises SettingsError."""
+    for rule in (_training_rule, _mesh_rule, _batch_rule, _schedule_rule):
+        rule(settings)
 
 
 def _target(stack: str, values: Mapping[str, Any]) -> Target:

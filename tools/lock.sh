@@ -2,7 +2,7 @@
 # Resolves what operators and hosts install and writes the locks, with a hash for every file.
 #
 #   tools/lock.sh stable   uv.lock, training/uv.lock, training/locks/pylock.<platform>-stable.toml, pylock.bootstrap.toml
-#                          and training/maxtext_schema.json
+#                          training/maxtext_schema.json and training/model_shapes.json
 #   tools/lock.sh nightly  training/locks/pylock.<platform>-nightly.toml, from the vendor's nightly index
 #
 # SLIPWAY_NIGHTLY_INDEX  another index for nightly builds of jax, jaxlib and libtpu
@@ -31,6 +31,8 @@ stable() {
   python=$(tools/host-env.sh)
   "$python" -m training.maxtext_schema >training/maxtext_schema.json.new
   mv training/maxtext_schema.json.new training/maxtext_schema.json
+  "$python" -m training.model_shapes >training/model_shapes.json.new
+  mv training/model_shapes.json.new training/model_shapes.json
 }
 
 nightly() {

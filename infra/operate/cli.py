@@ -16,6 +16,7 @@ from infra.operate import (
     backend_cli,
     doctor_cli,
     emulate_cli,
+    fit_cli,
     hardware_cli,
     orphans_cli,
     patches_cli,
@@ -39,6 +40,7 @@ app.add_typer(backend_cli.app, name="backend")
 app.add_typer(emulate_cli.app, name="emulate")
 app.add_typer(stack_cli.app, name="stack")
 app.command("preview")(preview_cli.preview)
+app.command("fit")(fit_cli.fit)
 app.command("doctor")(doctor_cli.doctor)
 app.command("hardware")(hardware_cli.hardware)
 app.command("gc")(artifacts_cli.gc)

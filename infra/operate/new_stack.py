@@ -91,7 +91,7 @@ def text(stack: NewStack) -> str:
     lines += [
         "  slipway:training:",
         _line(f"    model_name: {model.name}", mesh),
-        f"    per_device_batch_size: {1 if _taken(model, row) > 0.1 else 2}",
+        f"    per_device_batch_size: {_batch(model, row, stack.slices)}",
         "    max_target_length: 2048",
     ]
     return "\n".join((f"encryptionsalt: {SALT}", "config:", *lines)) + "\n"
@@ -100,6 +100,16 @@ def text(stack: NewStack) -> str:
 def model_for(row: Accelerator) -> Model:
     """Slices hold a copy each, so their number does not matter."""
     return next((model for model in MODELS if _taken(model, row) <= model.share), MODELS[-1])
+
+
+def _batch(model: Model, row: Accelerator, slices: int) -> int:
+    """Sequences a device. Gradients cross slices once a step, however large: more work a step hides them.
+
+    Where weights and optimizer take half of the HBM there is no room for that.
+    """
+    taken = _taken(model, row)
+    batch = 1 if taken > 0.1 else 2
+    return 4 * batch if slices > 1 and taken < 0.5 else batch
 
 
 def _taken(model: Model, row: Accelerator) -> float:

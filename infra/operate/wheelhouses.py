@@ -124,14 +124,14 @@ class Environment:
     sources: str
 
 
-def environment() -> Environment:
-    """For work on this machine without a stack: the cpu wheelhouse, installed as hosts install it.
+def environment(wheels: WheelhouseInputs | None = None) -> Environment:
+    """For work on this machine: a wheelhouse (by default cpu's), installed as hosts install it.
 
     Raises what building raises, or EnvironmentError with bootstrap's reason.
     """
-    wheels = inputs_of("cpu", STABLE, None, None)
+    wheels = wheels or inputs_of("cpu", STABLE, None, None)
     ensure_built(wheels)
-    bundle = collect(TRAINING, BundleContents("", wheels.id, lock_path("cpu", STABLE)))
+    bundle = collect(TRAINING, BundleContents("", wheels.id, lock_path(wheels.platform, wheels.channel)))
     put(bundle, LocalStore(ARTIFACTS))
     installation = Installation(str(ARTIFACTS), bundle.hash, str(INSTALLED))
     made = subprocess.run(

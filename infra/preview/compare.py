@@ -63,6 +63,7 @@ def _facts(report: StackReport) -> tuple[tuple[str, str], ...]:
         ("slices x hosts x chips", f"{report.slices} x {report.hosts_per_slice} x {report.chips_per_host}"),
         ("mesh", report.mesh),
         ("run", report.run),
+        ("fit", str(report.fit)),
         ("zones", ", ".join(report.zones)),
         ("tier", report.tier),
         ("$ per hour", usd(report.cost.usd_per_hour)),

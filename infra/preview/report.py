@@ -9,14 +9,30 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from infra.preview import cost, quota
+from infra.preview import cost, fit, quota, roofline
 from infra.preview.cost import Cost
 from infra.preview.quota import QuotaNeed
+from infra.preview.roofline import Estimate
+from infra.preview.verdict import Verdict
 from infra.targets.tpu_vm_settings import TpuVmSettings
 from training.run_spec import RunSpec
 from training.sharding import resolve_mesh
 
 UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The compiler's word, and how fast a step could be at best."""
+
+    verdict: Verdict
+    estimate: Estimate | None
+
+    def __str__(self) -> str:
+        if not self.verdict.fits:
+            said = "does not fit" if self.verdict.fits is False else UNKNOWN
+            return f"{said}: {self.verdict.reason}"
+        return f"{self.verdict.memory}" + (f"; {self.estimate}" if self.estimate else "")
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,7 @@ class StackReport:
     tier: str
     cost: Cost
     quota: QuotaNeed
+    fit: Fit
 
     def lines(self) -> tuple[str, ...]:
         """What a terminal shows, one fact a line."""
@@ -57,6 +74,7 @@ class StackReport:
         return (
             ("mesh", self.mesh),
             ("run", f"{self.run}: {self.model}, {self.steps:,} steps of {self.tokens_per_step:,} tokens"),
+            ("fit", str(self.fit)),
             ("zones", ", ".join(self.zones) + (" (tried in this order)" if len(self.zones) > 1 else "")),
             ("tier", self.tier),
             ("$/hour", f"{UNKNOWN}: {self.cost.price_by}" if hourly is None else hour),
@@ -69,8 +87,10 @@ class StackReport:
         return asdict(self) | derived
 
 
-def of_stack(settings: TpuVmSettings, spec: RunSpec) -> StackReport:
+def of_stack(settings: TpuVmSettings, spec: RunSpec, verdict: Verdict | None = None) -> StackReport:
     row = settings.row
+    verdict = verdict or fit.known(fit.request_of(settings, spec))
+    remat_policy = str(spec.maxtext.get("remat_policy", roofline.DEFAULT_REMAT))
     return StackReport(
         stack=settings.stack,
         accelerator=row.name,
@@ -90,6 +110,7 @@ def of_stack(settings: TpuVmSettings, spec: RunSpec) -> StackReport:
         tier=str(settings.tier),
         cost=cost.of_stack(settings, spec),
         quota=quota.of_stack(settings),
+        fit=Fit(verdict, roofline.estimate(verdict, row, remat_policy)),
     )
 
 

@@ -15,12 +15,15 @@ from infra.artifacts.store import NoBucketError, StoreError, open_store
 from infra.components.resources import BundleArgs, WheelhouseArgs
 from infra.components.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.names import stack_label
+from infra.preview import fit
+from infra.preview.fit_compile import Limits
+from infra.preview.verdict import Verdict
 from infra.providers.slice_ready import SliceReadyInputs
 from infra.providers.tpu_stack_guard import TpuStackGuardInputs
 from infra.settings import SettingsError
 from infra.targets.foundation_settings import how_to_make
-from infra.targets.tpu_vm_plan import TpuVmPlan, plan
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.targets.tpu_vm_plan import TpuVmPlan, plan, run_spec
+from infra.targets.tpu_vm_settings import FitCheck, TpuVmSettings
 from training.run_spec import RunSpec
 
 _PATIENCE_S = 20.0  # before anything is made, a bucket that does not answer is better said than waited for
@@ -29,12 +32,21 @@ _PATIENCE_S = 20.0  # before anything is made, a bucket that does not answer is 
 def declare(settings: TpuVmSettings) -> tuple[RunSpec, tuple[str, ...]]:
     """Plan the stack and declare its resources."""
     buying = not pulumi.runtime.is_dry_run()
-    made = plan(settings, buying)
+    made = plan(settings, buying, verdict=ask_for_fit(settings))
     if buying:
         check_foundation(settings, made)
     guarded.install(settings.stack, settings.owner, settings.allow)
     TpuSlice(settings.stack, slice_args(settings, made))
     return made.spec, made.notices
+
+
+def ask_for_fit(settings: TpuVmSettings) -> Verdict | None:
+    """Have the train step compiled if that is not known yet; None where the stack wants no compile."""
+    if settings.fit is FitCheck.UNCHECKED:
+        return None
+    request = fit.request_of(settings, run_spec(settings))
+    limits = Limits(timeout_s=settings.fit_timeout_s)
+    return fit.settle(request, limits, lambda said: pulumi.log.info(f"fit: {said}", ephemeral=True))
 
 
 def check_foundation(settings: TpuVmSettings, made: TpuVmPlan) -> None:

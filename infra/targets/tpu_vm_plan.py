@@ -13,8 +13,9 @@ from infra import durations, run_plan
 from infra.host_software import HostSoftware, host_software
 from infra.names import placeholder_problem
 from infra.paths import TRAINING, WORK
-from infra.preview import cost, report
+from infra.preview import cost, fit_gate, report
 from infra.preview.report import StackReport
+from infra.preview.verdict import Verdict
 from infra.providers.tpu_inputs import QueuedResourceInputs
 from infra.settings import SettingsError
 from infra.startup_script import HostScript, startup_script
@@ -36,15 +37,19 @@ class TpuVmPlan:
     notices: tuple[str, ...]
 
 
-def plan(settings: TpuVmSettings, buying: bool = False, work: Path = WORK) -> TpuVmPlan:
-    """What the stack will be. Raises SettingsError for what cannot work; `buying` refuses what a preview only says."""
+def plan(settings: TpuVmSettings, buying: bool = False, work: Path = WORK, verdict: Verdict | None = None) -> TpuVmPlan:
+    """What the stack will be. Raises SettingsError for what cannot work; `buying` refuses what a preview only says.
+
+    Without a `verdict` on its train step, the one that is known counts: nothing is compiled here.
+    """
     spec = run_spec(settings)
-    made = report.of_stack(settings, spec)
+    made = report.of_stack(settings, spec, verdict)
     warnings = cost.check_limits(settings, made.cost, buying)
     if placeholder := placeholder_problem(settings.project, settings.stack):
         if buying:
             raise SettingsError(placeholder)
         warnings = (*warnings, placeholder)
+    warnings = (*warnings, *fit_gate.gate(settings, made.fit.verdict, buying))
     software = host_software(settings, spec, work)
     script = startup_script(host_script(settings, software.bundle), (TRAINING / "bootstrap.sh").read_text())
     request = request_inputs(settings, script)

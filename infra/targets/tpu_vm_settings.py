@@ -36,6 +36,13 @@ class Tier(StrEnum):
     GUARANTEED = "guaranteed"
 
 
+class FitCheck(StrEnum):
+    """Whether `up` asks for the TPU compiler's word that the train step fits."""
+
+    CHECKED = "checked"
+    UNCHECKED = "unchecked"
+
+
 def _tier(value: object) -> object:
     if value == "flex-start":
         raise ValueError(
@@ -120,6 +127,8 @@ class TpuVmSettings(Settings):
     max_usd_per_run: Absent[Usd] = None
     max_runtime: Absent[Seconds] = None
     price_usd_per_chip_hour: Absent[Usd] = None
+    fit: FitCheck = FitCheck.CHECKED
+    fit_timeout_s: Annotated[int, Field(ge=1, le=86_400)] = 300
     wait: bool = True
     wait_deadline: Seconds = 86_400
     allow: Allowed = ()

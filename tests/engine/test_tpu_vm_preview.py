@@ -136,6 +136,8 @@ OTHER: dict[str, Any] = {
     "max_usd_per_run": 500,
     "max_runtime": "1h",
     "price_usd_per_chip_hour": 1,
+    "fit": "unchecked",
+    "fit_timeout_s": 60,
     "wait": False,
     "wait_deadline": "2h",
     "allow": ["owner-labels"],

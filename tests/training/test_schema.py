@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from tests.training.cluster import ROOT
+from training.model_shapes import shapes
 
 COMMITTED = ROOT / "training" / "maxtext_schema.json"
 
@@ -16,6 +17,12 @@ def test_committed_schema_is_the_installed_maxtexts() -> None:
     made = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert made.stdout == COMMITTED.read_text(), (
         "run `python -m training.maxtext_schema > training/maxtext_schema.json`"
+    )
+
+
+def test_committed_model_shapes_are_the_installed_maxtexts() -> None:
+    assert json.loads((ROOT / "training" / "model_shapes.json").read_text()) == shapes(), (
+        "run `python -m training.model_shapes > training/model_shapes.json`"
     )
 
 

@@ -1,0 +1,134 @@
+"""`slipway fit --all`: every TPU stack's verdict in one table; `--judge`: estimates against published measurements."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from infra.operate import fit_ask
+from infra.preview import cost, fit_cache, roofline
+from infra.preview.fit_compile import Limits
+from infra.preview.fit_judge import MEASURED, Measured
+from infra.preview.fit_question import Question, of_stack
+from infra.preview.verdict import Verdict
+from infra.settings import Settings, any_from_file, stack_names
+from infra.targets.tpu_vm_settings import TpuVmSettings
+
+_WIDE = 200  # columns where no terminal sets them
+_UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """`good`: nothing in it is missing or bad."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    good: bool
+
+    def json(self) -> str:
+        return json.dumps([dict(zip(self.columns, row, strict=True)) for row in self.rows], indent=1)
+
+    def text(self) -> str:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for title in self.columns:
+            table.add_column(title, no_wrap=True)
+        for row in self.rows:
+            table.add_row(*row)
+        console = Console(width=_WIDE, force_terminal=False, highlight=False)
+        with console.capture() as captured:
+            console.print(table)
+        return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+_COLUMNS = ("stack", "chips", "fits", "HBM", "HBM %", "step", "MFU", "bound", "$/1B tokens")
+
+
+def all_stacks(limits: Limits, ship: bool) -> Rows:
+    """Every stack with an accelerator; equal questions are asked once. `ship` writes what is committed."""
+    stacks = [name for name in stack_names() if _is_asked(name)]
+    found: list[tuple[str, Question, Verdict]] = []
+    with _bar() as bar:
+        task = bar.add_task("asking the TPU compiler", total=len(stacks))
+        for name in stacks:
+            question = of_stack(name, {})
+            found.append(
+                (name, question, fit_ask.answer(question, limits, lambda said: bar.update(task, description=said)))
+            )
+            bar.advance(task)
+    if ship:
+        _ship([verdict for _, _, verdict in found], fit_cache.SHIPPED)
+    return Rows(_COLUMNS, tuple(_row(*one) for one in found), all(verdict.fits for _, _, verdict in found))
+
+
+def _is_asked(stack: str) -> bool:
+    settings = any_from_file(stack)
+    return isinstance(settings, Settings) and settings.row.platform != "cpu"
+
+
+def _bar() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+
+
+def _ship(verdicts: list[Verdict], directory: Path) -> None:
+    """Exactly these; what nobody asks any more goes."""
+    kept = {fit_cache.keep(verdict, into=directory) for verdict in verdicts if verdict.fits and not verdict.estimated}
+    for path in directory.glob("*.json"):
+        if path not in kept:
+            path.unlink()
+
+
+def _row(stack: str, question: Question, verdict: Verdict) -> tuple[str, ...]:
+    chips = f"{question.row.chips * question.settings.slices:,}"
+    fits = {True: "yes", False: "NO", None: _UNKNOWN}[verdict.fits]
+    share = f"{verdict.share:.0%}" if verdict.share else _UNKNOWN
+    memory = (
+        f"{verdict.peak_gib:.2f} of {verdict.hbm_gib:.2f} GiB" if verdict.peak_gib and verdict.hbm_gib else _UNKNOWN
+    )
+    estimate = roofline.estimate(verdict, question.row, question.remat_policy)
+    if estimate is None:
+        return (stack, chips, fits, memory, share, *(_UNKNOWN for _ in _COLUMNS[5:]))
+    price = _usd_per_hour(question)
+    usd = roofline.usd_per_billion_tokens(estimate.step_s, question.spec.tokens_per_step, price)
+    speed = (f"{estimate.step_s:.3g} s", f"{estimate.mfu:.0%}", estimate.bound)
+    return (stack, chips, fits, memory, share, *speed, _UNKNOWN if usd is None else f"${usd:,.0f}")
+
+
+def _usd_per_hour(question: Question) -> float | None:
+    settings = question.settings
+    return cost.of_stack(settings, question.spec).usd_per_hour if isinstance(settings, TpuVmSettings) else None
+
+
+_JUDGED = ("accelerator", "what", "TFLOP/s", "measured", "roofline", "error", "bound", "measured by")
+
+
+def judged(limits: Limits, ship: bool) -> Rows:
+    """Predicted against measured step times. A roofline is never slower than what is measured, if it is right."""
+    rows: list[tuple[str, ...]] = []
+    verdicts: list[Verdict] = []
+    with fit_ask.shown() as say:
+        for one in MEASURED:
+            question = one.question
+            verdicts.append(verdict := fit_ask.answer(question, limits, say))
+            rows.append(_judged_row(one, question, verdict))
+    if ship:
+        _ship(verdicts, fit_cache.JUDGED)
+    return Rows(_JUDGED, tuple(rows), all(_UNKNOWN not in row for row in rows))
+
+
+def _judged_row(one: Measured, question: Question, verdict: Verdict) -> tuple[str, ...]:
+    fitting = replace(verdict, fits=verdict.fits or verdict.estimated)  # it ran, whatever an estimate of memory says
+    estimate = roofline.estimate(fitting, question.row, question.remat_policy)
+    speed = f"{one.tflops:.0f}"
+    if estimate is None:
+        return (question.row.name, one.title, speed, *(_UNKNOWN for _ in _JUDGED[4:]), one.source)
+    measured_s = estimate.tflops_per_device * question.row.devices_per_chip / one.tflops
+    times = (f"{measured_s:.3g} s", f"{estimate.step_s:.3g} s", f"{estimate.step_s / measured_s - 1:+.0%}")
+    return (question.row.name, one.title, speed, *times, estimate.bound, one.source)

@@ -1,0 +1,159 @@
+"""One compile in a process of its own: started, limited in memory and time, its phases passed on, its answer read.
+
+Owns the process. Refuses to own the compile (training/aot.py), its environment (infra/operate/wheelhouses.py makes it)
+and what an error means (fit_errors.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from infra.paths import INSTALLED, ROOT
+from infra.preview import fit_errors
+from infra.preview.fit_request import FitRequest
+from infra.preview.verdict import Traffic, Verdict
+from training.xla_flags import DEFAULTS
+
+PHASES = ("importing", "tracing", "compiling", "reading")
+_POLL_S = 0.25
+_SAY_EVERY_S = 5.0
+
+type Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`memory_gib` is the resident memory of the compile and what it starts; the largest measured took 4.5."""
+
+    timeout_s: float = 900.0
+    memory_gib: float = 12.0
+
+
+def python_of(environment: str) -> Path | None:
+    """The Python of an installed environment, or None."""
+    directory = INSTALLED / "env" / environment
+    return directory / "bin" / "python" if (directory / ".complete").is_file() else None
+
+
+def compile_step(request: FitRequest, python: Path, limits: Limits, progress: Progress) -> Verdict:
+    """Ask the compiler. Raises OSError where the process cannot be started or its files cannot be written."""
+    with tempfile.TemporaryDirectory(prefix="slipway-fit-") as name:
+        work = Path(name)
+        (work / "request.json").write_text(json.dumps(request.document()))
+        with (work / "output").open("w") as output:
+            child = subprocess.Popen(
+                [str(python), "-P", "-m", "training.aot", str(work / "request.json"), str(work / "result.json")],
+                cwd=work,
+                env=_environment(work),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            stopped = _watch(child, work / "output", limits, lambda said: progress(f"{_title(request)}: {said}"))
+        finally:
+            _kill(child)
+        if stopped:
+            return request.unknown(stopped)
+        if not (work / "result.json").is_file():
+            return request.unknown(fit_errors.no_answer(child.returncode, (work / "output").read_text()))
+        return _verdict(request, json.loads((work / "result.json").read_text()))
+
+
+def _title(request: FitRequest) -> str:
+    size = request.topology + (f" x {request.slices}" if request.slices > 1 else "")
+    return f"{request.model} on {size}"
+
+
+def _environment(work: Path) -> dict[str, str]:
+    """No account, no metadata server, no TPU; MaxText's own variables (M_...) do not reach it."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("M_", "XLA_", "PYTHON", "JAX_"))}
+    return kept | {
+        "PYTHONPATH": str(ROOT),
+        "JAX_PLATFORMS": "cpu",
+        "TPU_SKIP_MDS_QUERY": "1",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # else libtpu locks the machine for one process, though no TPU is opened
+        "TMPDIR": str(work),
+        **{
+            name: " ".join(f"{flag}={value}" for flag, value in flags.items())
+            for name, flags in DEFAULTS["tpu"].items()
+        },
+    }
+
+
+def _watch(child: subprocess.Popen[bytes], output: Path, limits: Limits, progress: Progress) -> str | None:
+    """Wait for the child; why it was stopped, or None."""
+    began, said = time.monotonic(), -_SAY_EVERY_S
+    process = psutil.Process(child.pid)
+    while child.poll() is None:
+        elapsed = time.monotonic() - began
+        if elapsed > limits.timeout_s:
+            return f"the compile took longer than {limits.timeout_s:.0f} s; raise fit_timeout_s"
+        used = _resident_gib(process)
+        if used > limits.memory_gib:
+            return (
+                f"the compile took more than {limits.memory_gib:g} GiB of memory ({used:.1f}); "
+                f"run `slipway fit` with a higher --memory-gib on a machine that has it"
+            )
+        if elapsed - said >= _SAY_EVERY_S:
+            progress(f"{_phase(output)}, {elapsed:.0f} s")
+            said = elapsed
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_POLL_S)
+    return None
+
+
+def _phase(output: Path) -> str:
+    seen = [line for line in output.read_text(errors="replace").splitlines() if line in PHASES]
+    return seen[-1] if seen else "starting"
+
+
+def _resident_gib(process: psutil.Process) -> float:
+    """Of the process and its children, in GiB; 0 once it has ended."""
+    try:
+        family = [process, *process.children(recursive=True)]
+        return sum(member.memory_info().rss for member in family) / 2**30
+    except psutil.Error:
+        return 0.0
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _verdict(request: FitRequest, result: dict[str, Any]) -> Verdict:
+    answered = dataclasses.replace(
+        request.unknown(""),
+        hbm_gib=_rounded(result.get("hbm_gib")),
+        peak_gib=_rounded(result.get("peak_gib")),
+        argument_gib=_rounded(result.get("argument_gib")),
+        tflops_per_device=_rounded(result.get("tflops_per_device")),
+    )
+    if "error" not in result:
+        traffic = tuple(Traffic(**{**one, "gib": round(one["gib"], 4)}) for one in result["collectives"])
+        took = {"temp_gib": _rounded(result["temp_gib"]), "compile_s": result["compile_s"]}
+        return dataclasses.replace(answered, fits=True, traffic=traffic, **took)
+    refusal = fit_errors.refusal(result["error"], answered.peak_gib, answered.hbm_gib)
+    if refusal.certain:
+        return dataclasses.replace(answered, fits=False, reason=refusal.reason, keys=refusal.keys)
+    return request.unknown(refusal.reason)
+
+
+def _rounded(value: float | None) -> float | None:
+    """To what is worth keeping; a verdict just had is then the one that is read later."""
+    return None if value is None else round(value, 4)

@@ -1,0 +1,82 @@
+"""A train step on a slice, from a stack or from an accelerator's name, with MaxText fields changed. Pure.
+
+Owns what can be asked about, and that it is checked as a stack is. Refuses to own the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from infra import run_plan
+from infra.hardware import Accelerator
+from infra.preview import fit, roofline
+from infra.preview.fit_request import FitRequest
+from infra.settings import SYNTHETIC, DataOptions, Settings, SettingsError, check_training, from_file
+from infra.targets.registry import Target
+from training.run_spec import RunSpec
+
+_VOCABULARY = 32_000  # MaxText's default, for a model without a name
+
+
+@dataclass(frozen=True)
+class Question:
+    """`settings` need not be of a stack that exists."""
+
+    settings: Settings
+
+    @cached_property
+    def spec(self) -> RunSpec:
+        return run_plan.run_spec(self.settings, "/", None)
+
+    @cached_property
+    def request(self) -> FitRequest:
+        return fit.request_of(self.settings, self.spec)
+
+    @property
+    def row(self) -> Accelerator:
+        return self.settings.row
+
+    @property
+    def remat_policy(self) -> str:
+        return str(self.spec.maxtext.get("remat_policy", roofline.DEFAULT_REMAT))
+
+    @property
+    def title(self) -> str:
+        size = self.row.name + (f" x {self.settings.slices}" if self.settings.slices > 1 else "")
+        batch, length = self.spec.maxtext["per_device_batch_size"], self.spec.maxtext["max_target_length"]
+        return f"{self.request.model}, {batch:g} x {length} tokens a device, remat {self.remat_policy}, on {size}"
+
+    def changed(self, training: Mapping[str, Any] | None = None, **settings: Any) -> Question:
+        """The same with other values, checked. Raises SettingsError."""
+        return _checked(
+            self.settings.model_copy(update={**settings, "training": self.settings.training | dict(training or {})})
+        )
+
+
+def of_stack(stack: str, training: Mapping[str, Any]) -> Question:
+    """Raises SettingsError for a stack that has no slice to compile for."""
+    settings = from_file(stack)
+    if settings.row.platform == "cpu":
+        raise SettingsError(f"stack '{stack}' trains on this machine; `slipway fit` is about accelerators")
+    return Question(settings).changed(training)
+
+
+def of_accelerator(row: Accelerator, slices: int, training: Mapping[str, Any]) -> Question:
+    """Raises SettingsError for fields that cannot be."""
+    if row.platform == "cpu":
+        raise SettingsError(f"accelerator '{row.name}' is this machine's; `slipway fit` is about TPUs and GPUs")
+    if not training.keys() & {"model_name", "global_parameter_scale", "base_emb_dim"}:
+        raise SettingsError("which model? give --set model_name=llama2-7b, for example")
+    settings = Settings(
+        stack="fit", target=Target.LOCAL, accelerator=row.name, slices=slices, steps=1000, data=SYNTHETIC,
+        training=dict(training), data_options=DataOptions.model_validate({"vocab_size": _VOCABULARY}),
+    )  # fmt: skip
+    return _checked(settings)
+
+
+def _checked(settings: Settings) -> Question:
+    check_training(settings)
+    return Question(settings)

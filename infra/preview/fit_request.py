@@ -1,0 +1,67 @@
+"""What the TPU compiler is asked for a stack: MaxText's arguments, the slice, and in which environment. Pure.
+
+Owns which of a run spec's fields a compiled train step depends on, and the name (`key`) of equal questions: a spot
+stack and its on-demand twin ask the same. Refuses to own the answer (verdict.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from infra.hardware import Accelerator
+from infra.preview.verdict import Verdict
+from training.maxtext_config import HostFiles, maxtext_arguments
+from training.run_spec import MaxTextValue, RunSpec
+
+_FORM = 1  # raise it when training/aot.py asks the same question differently
+
+# How long a run is, where it writes and what it says: nothing of it is in the train step. The step holds the learning
+# rate's schedule, as numbers that change no size.
+_NOT_COMPILED = frozenset(
+    {
+        "steps", "run_name", "base_output_directory", "metrics_file", "jax_cache_dir", "log_config",
+        "checkpoint_period", "enable_checkpointing", "enable_autocheckpoint", "async_checkpointing",
+        "eval_interval", "eval_steps", "eval_start_step", "generate_padding_batch_eval",
+        "learning_rate_schedule_steps", "log_period", "enable_tensorboard", "max_num_checkpoints_to_keep",
+        "skip_jax_distributed_system", "dataset_type", "grain_worker_count", "grain_worker_count_eval",
+        "load_parameters_path", "load_full_state_path",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """`topology` is the slice as MaxText names it; `environment` the wheelhouse (without a Python) that compiles."""
+
+    topology: str
+    slices: int
+    environment: str
+    arguments: dict[str, MaxTextValue]
+
+    @cached_property
+    def key(self) -> str:
+        """16 hex digits."""
+        text = json.dumps([_FORM, asdict(self)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def model(self) -> str:
+        return str(self.arguments.get("model_name", "a model of the stack's own"))
+
+    def unknown(self, reason: str) -> Verdict:
+        """No answer, and why."""
+        return Verdict(self.key, self.topology, self.slices, self.model, None, reason)
+
+    def document(self) -> dict[str, Any]:
+        """What training/aot.py reads."""
+        return {"topology": self.topology, "slices": self.slices, "arguments": self.arguments}
+
+
+def fit_request(spec: RunSpec, row: Accelerator, environment: str) -> FitRequest:
+    every = maxtext_arguments(spec, HostFiles("", ""), None)
+    arguments = {key: value for key, value in sorted(every.items()) if key not in _NOT_COMPILED}
+    return FitRequest(row.name, spec.slices, environment, arguments)

@@ -1,0 +1,99 @@
+"""Whether a train step fits a slice, as the TPU compiler said it. Pure.
+
+Owns the verdict's fields, its JSON, and nothing else: how it is had is fit.py's, what follows for speed roofline.py's.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any, cast
+
+
+class VerdictError(ValueError):
+    """A file does not hold a verdict of this version, or not the one asked for."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """GiB that each device sends in a step along a mesh axis, over `ici` or `dcn`."""
+
+    network: str
+    axis: str
+    operation: str
+    gib: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """HBM in GiB per device. FLOPs are the model's, per device and step, by MaxText's formula.
+
+    `fits` is None where nobody knows, and `reason` says why; only an estimate has numbers then. Where it does not fit,
+    `reason` is a sentence, `keys` are those of the stack to change, and `peak_gib` is what it would take.
+    """
+
+    key: str
+    topology: str
+    slices: int
+    model: str
+    fits: bool | None
+    reason: str = ""
+    keys: tuple[str, ...] = ()
+    hbm_gib: float | None = None
+    peak_gib: float | None = None
+    argument_gib: float | None = None
+    temp_gib: float | None = None
+    compile_s: float | None = None
+    tflops_per_device: float | None = None
+    traffic: tuple[Traffic, ...] = ()
+    estimated: bool = False  # without a compiler: gpu_estimate.py
+
+    @property
+    def share(self) -> float | None:
+        """Of the HBM that the compiler sees."""
+        return self.peak_gib / self.hbm_gib if self.peak_gib and self.hbm_gib else None
+
+    @property
+    def memory(self) -> str:
+        """`7.1 of 31.24 GiB HBM (23%)`."""
+        if self.peak_gib is None or self.hbm_gib is None or self.share is None:
+            return "HBM unknown"
+        return f"{self.peak_gib:.2f} of {self.hbm_gib:.2f} GiB HBM ({math.ceil(self.share * 100)}%)"
+
+    def sent(self, network: str) -> float:
+        """GiB per device and step."""
+        return sum(one.gib for one in self.traffic if one.network == network)
+
+
+def to_text(verdict: Verdict) -> str:
+    return json.dumps(asdict(verdict), indent=1) + "\n"
+
+
+def from_text(text: str, key: str) -> Verdict:
+    """Raises VerdictError for anything but the verdict of `key`."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise VerdictError(f"not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise VerdictError("not a mapping")
+    values = cast(dict[str, Any], document)
+    if values.keys() != {field.name for field in fields(Verdict)} or values["key"] != key:
+        raise VerdictError("another version's, or another key's")
+    try:
+        traffic = tuple(Traffic(**one) for one in values["traffic"])
+        values |= {"keys": tuple(values["keys"]), "traffic": traffic}
+        made = Verdict(**values)
+    except TypeError as error:
+        raise VerdictError(str(error)) from None
+    _check(made)
+    return made
+
+
+def _check(verdict: Verdict) -> None:
+    numbers = (verdict.hbm_gib, verdict.peak_gib, verdict.tflops_per_device)
+    if verdict.fits not in (True, False) or any(type(number) not in (float, int, type(None)) for number in numbers):
+        raise VerdictError("fields of other types")
+    if verdict.fits and None in numbers:
+        raise VerdictError("a fit without numbers")

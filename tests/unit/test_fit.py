@@ -1,0 +1,423 @@
+"""Whether a train step fits: what is asked, what is kept, what is said of it, and what stops. No compiler in here."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from infra import hardware
+from infra.operate.cli import app
+from infra.paths import ROOT
+from infra.preview import fit, fit_cache, fit_compile, fit_errors, gpu_estimate, levers, roofline
+from infra.preview.fit_compile import Limits, compile_step
+from infra.preview.fit_gate import gate
+from infra.preview.fit_judge import MEASURED, Measured
+from infra.preview.fit_question import Question, of_stack
+from infra.preview.fit_request import FitRequest
+from infra.preview.verdict import Traffic, Verdict, VerdictError, from_text, to_text
+from infra.settings import SettingsError, any_from_file, stack_names
+from infra.targets.tpu_vm_plan import plan, run_spec
+from infra.targets.tpu_vm_settings import FitCheck, TpuVmSettings
+
+SIZES = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
+FITS = Verdict(
+    key="0" * 16,
+    topology="v6e-32",
+    slices=1,
+    model="llama3.1-8b",
+    fits=True,
+    hbm_gib=31.24,
+    peak_gib=7.13,
+    argument_gib=2.81,
+    temp_gib=4.37,
+    compile_s=60.0,
+    tflops_per_device=219.1,
+    traffic=(Traffic("ici", "fsdp", "all-gather", 30.0), Traffic("dcn", "data", "all-reduce", 1.5)),
+)
+TOO_LARGE = dataclasses.replace(
+    FITS, fits=False, reason="out of memory: 40 of 31", keys=("remat_policy",), peak_gib=40.0, traffic=()
+)
+
+
+def question(stack: str = "v6e-32", **training: Any) -> Question:
+    return of_stack(stack, training)
+
+
+# --- what is asked ---
+
+
+def test_twins_ask_the_same_and_everything_compiled_asks_another() -> None:
+    here = question().request
+    assert here.key == question("v6e-32.spot").request.key
+    settings = any_from_file("v6e-32")
+    assert isinstance(settings, TpuVmSettings)
+    other = settings.model_copy(
+        update={"steps": 5, "owner": "you", "project": "another-project", "run_name": "x", "fit_timeout_s": 9}
+    )
+    assert fit.request_of(other, run_spec(other)).key == here.key, "neither length nor name nor place is compiled"
+    changed = [
+        question(per_device_batch_size=3).request,
+        question(max_target_length=1024).request,
+        question(remat_policy="minimal").request,
+        question(weight_dtype="bfloat16").request,
+        question(opt_type="sgd").request,
+        question(ici_fsdp_parallelism=16, ici_data_parallelism=2).request,
+        question().changed(slices=2).request,
+        question().changed(accelerator="v6e-64").request,
+        dataclasses.replace(here, environment="another lock"),
+    ]
+    assert len({here.key, *(request.key for request in changed)}) == len(changed) + 1
+
+
+def test_the_command_and_a_preview_ask_the_same() -> None:
+    for stack in SIZES:
+        settings = any_from_file(stack)
+        assert isinstance(settings, TpuVmSettings)
+        assert question(stack).request.key == fit.request_of(settings, run_spec(settings)).key
+
+
+# --- shipped verdicts ---
+
+
+@pytest.mark.parametrize("stack", SIZES)
+def test_every_shipped_size_has_a_committed_verdict_that_it_fits(stack: str) -> None:
+    asked = question(stack).request
+    path = fit_cache.SHIPPED / f"{asked.key}.json"
+    assert path.is_file(), f"stale or missing: run `slipway fit --all --ship` and commit {fit_cache.SHIPPED.name}/"
+    verdict = from_text(path.read_text(), asked.key)
+    assert verdict.fits and verdict.share and verdict.share < 1
+    assert (verdict.topology, verdict.slices, verdict.model) == (asked.topology, asked.slices, asked.model)
+
+
+def test_no_verdict_is_committed_that_no_stack_asks_for() -> None:
+    asked = {question(stack).request.key for stack in SIZES}
+    assert {path.stem for path in fit_cache.SHIPPED.glob("*.json")} == asked
+
+
+# --- what is kept ---
+
+
+def test_a_verdict_is_read_as_it_was_written() -> None:
+    assert from_text(to_text(FITS), FITS.key) == FITS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        to_text(FITS)[:-30],
+        to_text(dataclasses.replace(FITS, key="1" * 16)),
+        to_text(FITS).replace('"fits": true', '"fits": "yes"'),
+        to_text(FITS).replace('"peak_gib": 7.13', '"peak_gib": null'),
+        to_text(FITS).replace('"reason"', '"raeson"'),
+    ],
+)
+def test_a_corrupt_entry_is_dropped(tmp_path: Path, text: str) -> None:
+    with pytest.raises(VerdictError):
+        from_text(text, FITS.key)
+    path = fit_cache.keep(FITS, tmp_path)
+    path.write_text(text)
+    assert fit_cache.find(FITS.key, tmp_path) is None
+    assert not path.exists()
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(fit_cache.CacheError, match=r"cannot be kept in .*: No space left on device; free some space"):
+        fit_cache.keep(FITS, tmp_path)
+
+
+def request(environment: str = "e" * 16) -> FitRequest:
+    return FitRequest("v6e-8", 1, environment, {"model_name": "llama2-7b"})
+
+
+def test_without_an_environment_nothing_is_fetched_and_the_reason_said(tmp_path: Path) -> None:
+    verdict = fit.settle(request(), Limits(), print, tmp_path)
+    assert verdict.fits is None
+    assert "environment eeeeeeeeeeeeeeee is not on this machine" in verdict.reason
+    assert not list(tmp_path.rglob("*.json")), "what nobody knows is not kept"
+
+
+# --- the process ---
+
+
+def python_that(tmp_path: Path, code: str) -> Path:
+    """An executable in place of the environment's Python, which does as told with REQUEST and RESULT."""
+    path = tmp_path / "python"
+    path.write_text(f"#!{sys.executable}\nimport json, os, sys, time\nrequest, result = sys.argv[-2:]\n{code}\n")
+    path.chmod(0o755)
+    return path
+
+
+ANSWER = """
+answer = {"hbm_gib": 31.24, "tflops_per_device": 84.5, "peak_gib": 9.5, "argument_gib": 9.0, "temp_gib": 1.0,
+          "compile_s": 3.0, "collectives": [{"network": "ici", "axis": "fsdp", "operation": "all-gather", "gib": 2.0}]}
+open(result, "w").write(json.dumps(answer))
+"""
+
+
+def test_the_answer_of_the_process_is_the_verdict(tmp_path: Path) -> None:
+    said: list[str] = []
+    verdict = compile_step(
+        request(), python_that(tmp_path, "print('compiling', flush=True)" + ANSWER), Limits(), said.append
+    )
+    assert (verdict.fits, verdict.peak_gib, verdict.sent("ici")) == (True, 9.5, 2.0)
+    assert said and said[0].startswith("llama2-7b on v6e-8: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "limits", "reason"),
+    [
+        ("time.sleep(60)", Limits(timeout_s=0.5), "took longer than 0 s; raise fit_timeout_s"),
+        ("x = bytearray(400 << 20); time.sleep(60)", Limits(memory_gib=0.25), "more than 0.25 GiB of memory"),
+        ("os.kill(os.getpid(), 9)", Limits(), "killed by signal 9; was the machine out of memory?"),
+        ("sys.exit('No module named maxtext')", Limits(), "the environment is not whole"),
+        ("sys.exit('OSError: No space left on device')", Limits(), "no space left on the disk"),
+        ("sys.exit(3)", Limits(), "ended with code 3 and said: nothing"),
+        ("open(result, 'w').write(json.dumps({'error': 'XlaRuntimeError: odd'}))", Limits(), "failed and said: XlaR"),
+    ],
+)
+def test_a_process_that_does_not_answer_leaves_it_unknown(
+    tmp_path: Path, code: str, limits: Limits, reason: str
+) -> None:
+    verdict = compile_step(request(), python_that(tmp_path, code), limits, lambda said: None)
+    assert verdict.fits is None
+    assert reason in verdict.reason and "\n" not in verdict.reason
+
+
+def test_an_out_of_memory_error_is_a_verdict_with_numbers(tmp_path: Path) -> None:
+    answer = {"error": "JaxRuntimeError: RESOURCE_EXHAUSTED", "hbm_gib": 15.75, "peak_gib": 15.92, "argument_gib": 9.4}
+    code = f"open(result, 'w').write(json.dumps({answer!r}))"
+    verdict = compile_step(request(), python_that(tmp_path, code), Limits(), lambda said: None)
+    assert verdict.fits is False
+    assert verdict.reason == (
+        "out of memory: the train step wants 15.92 GiB of HBM per device, 15.75 are there (0.17 too many)"
+    )
+    assert verdict.keys == fit_errors.MEMORY_KEYS
+
+
+def _settle(installed: str, work: str, log: str) -> None:
+    fit_compile.INSTALLED = Path(installed)  # pyright: ignore[reportConstantRedefinition]
+    verdict = fit.settle(request(), Limits(timeout_s=60), lambda said: None, Path(work))
+    with Path(log).open("a") as stream:
+        stream.write(f"{verdict.fits}\n")
+
+
+def test_two_at_once_compile_once(tmp_path: Path) -> None:
+    """The second waits for the first, in another process, and takes its answer."""
+    binaries = tmp_path / "installed" / "env" / ("e" * 16) / "bin"
+    binaries.mkdir(parents=True)
+    (binaries.parent / ".complete").touch()
+    counted = tmp_path / "compiles"
+    python_that(binaries, f"open({str(counted)!r}, 'a').write('x'); time.sleep(1)" + ANSWER)
+    arguments = (str(tmp_path / "installed"), str(tmp_path / "work"), str(tmp_path / "log"))
+    both = [multiprocessing.get_context("spawn").Process(target=_settle, args=arguments) for _ in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert (tmp_path / "log").read_text().split() == ["True", "True"]
+    assert counted.read_text() == "x"
+
+
+def test_a_compile_ends_with_who_waits_for_it(tmp_path: Path) -> None:
+    """kill -9 of the preview leaves nothing behind: training/aot.py asks the kernel for it before anything else."""
+    code = (ROOT / "training" / "aot.py").read_text()
+    assert code.index("prctl(_PR_SET_PDEATHSIG") < code.index("_compile(request, scratch)")
+
+
+# --- what is said ---
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence", "keys"),
+    [
+        ("ValueError: Invalid compile topology: v6e-7. Valid topology names: dict_keys([...])",
+         "MaxText knows no slice v6e-7; choose another accelerator", ("accelerator",)),
+        ("IndivisibleError: ... array axis 0 is partitioned 1024 times, but the dimension size is 384 (full",
+         "a dimension of 384 cannot be divided over 1024 devices", ("ici_fsdp_parallelism",)),
+    ],
+)  # fmt: skip
+def test_errors_of_maxtext_become_sentences(error: str, sentence: str, keys: tuple[str, ...]) -> None:
+    said = fit_errors.refusal(error, None, None)
+    assert said.certain
+    assert sentence in said.reason
+    assert said.keys[: len(keys)] == keys
+
+
+def test_an_unknown_error_is_no_verdict() -> None:
+    said = fit_errors.refusal("INTERNAL: something\nnobody has seen", None, None)
+    assert (said.certain, said.reason) == (False, "the compiler failed and said: INTERNAL: something nobody has seen")
+
+
+def test_gate() -> None:
+    settings = any_from_file("v6e-32")
+    assert isinstance(settings, TpuVmSettings)
+    unchecked = settings.model_copy(update={"fit": FitCheck.UNCHECKED})
+    unknown = dataclasses.replace(FITS, fits=None, reason="not compiled yet")
+    assert gate(settings, FITS, buying=True) == ()
+    assert gate(unchecked, unknown, buying=True) == ()
+    said = (
+        "whether llama3.1-8b fits is unknown: not compiled yet; run `slipway fit v6e-32`, or write `slipway:fit: unch"
+    )
+    (warning,) = gate(settings, unknown, buying=False)
+    assert warning.startswith(f"`up` will refuse: {said}")
+    with pytest.raises(SettingsError, match=re.escape(said)):
+        gate(settings, unknown, buying=True)
+    for stack in (settings, unchecked):
+        for buying in (True, False):
+            with pytest.raises(SettingsError) as stopped:
+                gate(stack, TOO_LARGE, buying)
+            assert str(stopped.value) == (
+                "llama3.1-8b does not fit v6e-32: out of memory: 40 of 31; the largest saving first (`slipway fit "
+                "v6e-32 --levers` asks the compiler of each): per_device_batch_size: 1 | accelerator: v6e-64 in "
+                "stacks/Pulumi.v6e-32.yaml"
+            )
+    refused = dataclasses.replace(TOO_LARGE, reason="no such slice", keys=("accelerator",), peak_gib=None)
+    with pytest.raises(SettingsError, match=r"no such slice; change accelerator in stacks/Pulumi.v6e-32.yaml"):
+        gate(settings, refused, buying=False)
+
+
+def test_the_block_has_the_verdict_and_an_unknown_one_stops_only_up() -> None:
+    settings = any_from_file("v6e-32")
+    assert isinstance(settings, TpuVmSettings)
+    shown = "\n".join(plan(settings).notices)
+    assert "  fit     7." in shown and " of 31.24 GiB HBM (" in shown
+    large = settings.model_copy(update={"training": {**settings.training, "per_device_batch_size": 7}})
+    shown = "\n".join(plan(large).notices)
+    assert "  fit     unknown: not compiled yet" in shown
+    assert "`up` will refuse: whether llama3.1-8b fits is unknown" in shown
+    real = large.model_copy(update={"project": "real-project"})
+    with pytest.raises(SettingsError, match="is unknown: not compiled yet; run `slipway fit v6e-32`"):
+        plan(real, buying=True)
+    assert plan(real.model_copy(update={"fit": FitCheck.UNCHECKED}), buying=True)
+
+
+# --- estimates ---
+
+
+def test_the_roofline_is_the_longest_of_what_overlaps() -> None:
+    row = hardware.find("v6e-32")
+    made = roofline.estimate(FITS, row, "full")
+    assert made and row.peak_bf16_tflops and row.ici_gbytes_per_s and row.nic_gbits_per_host
+    assert made.seconds["compute"] == pytest.approx(219.1 * 4 / 3 / 918)
+    assert made.seconds["HBM"] == pytest.approx(2 * (2.81 + 4.37) * 2**30 / 1638e9)
+    assert made.seconds["ICI"] == pytest.approx(30 * 2**30 / 400e9)
+    assert made.seconds["DCN"] == pytest.approx(1.5 * 2**30 / (row.nic_gbits_per_host / 8 / 4 * 1e9))
+    assert made.bound == "compute" and made.mfu == pytest.approx(0.75)
+    assert roofline.estimate(TOO_LARGE, row, "full") is None
+
+
+def test_an_unknown_bandwidth_is_named_and_left_out() -> None:
+    made = roofline.estimate(FITS, dataclasses.replace(hardware.find("v6e-32"), hbm_gbytes_per_s=None), "full")
+    assert made and made.unknown == ("HBM",)
+    assert str(made).endswith("; no bandwidth known of HBM")
+    assert roofline.estimate(FITS, dataclasses.replace(hardware.find("v6e-32"), peak_bf16_tflops=None), "full") is None
+
+
+def test_dollars_for_a_billion_tokens() -> None:
+    assert roofline.usd_per_billion_tokens(1.0, 1_000_000, 3600.0) == pytest.approx(1000.0)
+    assert roofline.usd_per_billion_tokens(1.0, 1_000_000, None) is None
+
+
+@pytest.mark.parametrize("one", MEASURED, ids=lambda one: f"{one.accelerator} {one.title}")
+def test_no_measurement_is_faster_than_the_roofline(one: Measured) -> None:
+    """From committed verdicts: `slipway fit --judge --ship` writes them."""
+    asked = one.question
+    if asked.row.platform == "tpu":
+        verdict = fit_cache.find(asked.request.key)
+        assert verdict and (fit_cache.JUDGED / f"{asked.request.key}.json").is_file(), "run slipway fit --judge --ship"
+    else:
+        verdict = dataclasses.replace(gpu_estimate.verdict(asked), fits=True)
+    estimate = roofline.estimate(verdict, asked.row, asked.remat_policy)
+    assert estimate
+    predicted = estimate.tflops_per_device / estimate.step_s
+    assert 0.4 * predicted < one.tflops <= predicted
+
+
+def test_levers_are_ranked_by_what_they_would_save() -> None:
+    asked = question("v6e-32", remat_policy="minimal", per_device_batch_size=8)
+    found = levers.ranked(asked, dataclasses.replace(TOO_LARGE, peak_gib=40.0, argument_gib=3.0))
+    assert [lever.title for lever in found] == [
+        "per_device_batch_size: 4", "remat_policy: save_dot_except_mlpwi", "accelerator: v6e-64",
+    ]  # fmt: skip
+    state_bound = levers.ranked(asked, dataclasses.replace(TOO_LARGE, peak_gib=40.0, argument_gib=39.0))
+    assert state_bound[0].title == "accelerator: v6e-64"
+    largest = levers.ranked(question("v6e-256", per_device_batch_size=1), TOO_LARGE)
+    assert {lever.title for lever in largest} == {
+        "max_target_length: 1024", "slices: 2 with dcn_fsdp_parallelism: 2",
+    }  # fmt: skip
+
+
+# --- the command ---
+
+
+def slipway(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["fit", *arguments])
+    return done.exit_code, done.output
+
+
+def test_the_command_answers_from_what_is_known() -> None:
+    code, shown = slipway("v6e-32", "--json")
+    document = json.loads(shown)
+    assert code == 0
+    assert (document["fits"], document["hbm_gib"], document["levers"]) == (True, 31.24, [])
+    assert 7 < document["peak_gib"] < 8 and document["estimate"]["step_s"] > 0
+    code, shown = slipway("--all", "--json")
+    assert code == 0
+    assert [row["stack"] for row in json.loads(shown)] == SIZES
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name one of: a stack, --accelerator, --all, --judge"),
+        (["v6e-32", "--all"], "name one of: a stack"),
+        (["v6e-32", "--slices", "2"], "--slices goes with --accelerator"),
+        (["--all", "--levers"], "--set and --levers with a stack or --accelerator"),
+        (["v6e-99"], "stack 'v6e-99' has no file"),
+        (["local"], "trains on this machine"),
+        (["--accelerator", "v6e-33"], "accelerator 'v6e-33' is not in infra/hardware.yaml; nearest:"),
+        (["--accelerator", "v6e-8"], "which model? give --set model_name="),
+        (["--accelerator", "v6e-8", "--set", "model_name=llama9-7b"], "training.model_name is 'llama9-7b'; allowed:"),
+        (["v6e-32", "--set", "per_devise_batch_size=3"], "nearest: training.per_device_batch_size"),
+        (["v6e-32", "--set", "remat_policy"], "write --set KEY=VALUE"),
+        (["v6e-32", "--set", "ici_fsdp_parallelism=7"], "is 7, but there are 32 devices"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: list[str], message: str) -> None:
+    code, shown = slipway(*arguments)
+    assert code == 2
+    assert message in " ".join(shown.split())
+
+
+def test_a_gpu_gets_an_estimate_that_says_so() -> None:
+    code, shown = slipway(
+        "--accelerator", "a3-mega-2", "--set", "model_name=llama2-7b", "--set", "per_device_batch_size=1"
+    )
+    assert code == 0
+    assert "estimate" in shown
+
+
+def test_importing_what_a_preview_needs_does_not_import_a_compiler() -> None:
+    code = (
+        "import sys, infra.targets.tpu_vm; print([name for name in ('jax', 'maxtext', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
