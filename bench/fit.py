@@ -17,9 +17,9 @@ from bench.record import Figure, figure
 from infra import hardware
 from infra.operate.fit_ask import answer
 from infra.paths import ROOT
-from infra.preview import fit_cache, fit_compile
-from infra.preview.fit_compile import Limits
-from infra.preview.fit_question import Question, of_accelerator
+from infra.preview.fit import cache, compiler
+from infra.preview.fit.compiler import Limits
+from infra.preview.fit.question import Question, of_accelerator
 from infra.settings import stack_names
 from training.maxtext_config import command_line
 
@@ -60,7 +60,7 @@ def figures() -> list[Figure]:
     ours: list[float] = []
     theirs: list[float] = []
     for _ in range(_PAIRS):
-        (fit_cache.directory() / f"{question.request.key}.json").unlink()
+        (cache.directory() / f"{question.request.key}.json").unlink()
         ours.append(_slipway(*_arguments(question)))
         theirs.append(_train_compile(question))
     repeats = [_slipway("v6e-32") for _ in range(_REPEATS)]
@@ -92,7 +92,7 @@ def _slipway(*arguments: str) -> float:
 
 def _train_compile(question: Question) -> float:
     """MaxText's own command, as its documentation has it, with the arguments that ours gives it."""
-    python = fit_compile.python_of(question.request.environment)
+    python = compiler.python_of(question.request.environment)
     assert python
     with tempfile.TemporaryDirectory() as scratch:
         arguments = question.request.arguments | {
@@ -121,9 +121,9 @@ from infra.host_software import host_software
 settings = stack_settings.from_file("v6e-32")
 spec = run_plan.run_spec(settings, "/", None)
 began = time.perf_counter()
-from infra.preview import fit, roofline
-from infra.preview.fit_compile import Limits
-verdict = fit.settle(fit.request_of(settings, spec), Limits(), print)
+from infra.preview.fit import ask, roofline
+from infra.preview.fit.compiler import Limits
+verdict = ask.settle(ask.request_of(settings, spec), Limits(), print)
 str(roofline.estimate(verdict, settings.row, "full"))
 print(json.dumps({"seconds": time.perf_counter() - began, "fits": verdict.fits}))
 """
@@ -142,7 +142,7 @@ def _all_cold() -> tuple[float, float]:
     with tempfile.TemporaryDirectory(dir=ROOT / ".slipway") as name:
         code = (
             "from pathlib import Path; from infra.preview import fit_cache; from infra.operate.cli import main; "
-            f"fit_cache.SHIPPED = fit_cache.JUDGED = Path({name!r}); "
+            f"fit_cache.SHIPPED = cache.JUDGED = Path({name!r}); "
             f"fit_cache.directory = lambda work=None: Path({name!r}); main()"
         )
         began, most = time.perf_counter(), 0.0

@@ -1,7 +1,7 @@
 """`python -m training.aot REQUEST RESULT`: compile MaxText's train step for TPUs that this machine does not have.
 
 Owns the compile by MaxText's own ahead-of-time path, with MaxText's arguments from REQUEST, and RESULT: what the
-compiled program needs and does, or the error as it was said. Refuses to judge either: infra/preview/fit_compile.py
+compiled program needs and does, or the error as it was said. Refuses to judge either: infra/preview/fit/compiler.py
 writes the one and reads the other. Phases go to standard output, one word a line, for who waits.
 
 A program of its own process: it ends with its parent, and what it says on standard error is libtpu's and MaxText's.

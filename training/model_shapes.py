@@ -1,7 +1,7 @@
 """`python -m training.model_shapes > training/model_shapes.json`: the sizes of MaxText's models, as a table.
 
-Runs in the hosts' environment, so the table is of the locked MaxText; infra/preview/gpu_estimate.py counts parameters
-from it without importing MaxText. Owns which decoders a simple count describes; the others are left out.
+Runs in the hosts' environment, so the table is of the locked MaxText; infra/preview/fit/gpu_estimate.py counts with it
+and imports no MaxText. Owns which decoders a simple count describes; the others are left out.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from rich.console import Console
 
 from infra.host_software import compile_environment
-from infra.preview import fit, fit_compile, gpu_estimate
-from infra.preview.fit_compile import Limits, Progress
-from infra.preview.fit_question import Question
-from infra.preview.verdict import Verdict
+from infra.preview.fit import ask, compiler, gpu_estimate
+from infra.preview.fit.compiler import Limits, Progress
+from infra.preview.fit.question import Question
+from infra.preview.fit.verdict import Verdict
 
 
 class AskError(RuntimeError):
@@ -23,15 +23,15 @@ def answer(question: Question, limits: Limits, progress: Progress | None = None)
     """Of the compiler for a TPU, estimated for a GPU. Raises AskError where no environment can be made."""
     if question.row.platform != "tpu":
         return gpu_estimate.verdict(question)
-    found = fit.known(question.request)
+    found = ask.known(question.request)
     if found.fits is not None:
         return found
-    if fit_compile.python_of(question.request.environment) is None:
+    if compiler.python_of(question.request.environment) is None:
         _make_environment(question)
     if progress:
-        return fit.settle(question.request, limits, progress)
+        return ask.settle(question.request, limits, progress)
     with shown() as say:
-        return fit.settle(question.request, limits, say)
+        return ask.settle(question.request, limits, say)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """`slipway fit`: whether a train step fits a slice, how fast it could be, and what would make it fit.
 
 Owns the command and what it prints. Unlike a preview it makes the compiler's environment where there is none. Refuses
-to own verdicts (infra/preview/fit.py), estimates (roofline.py, gpu_estimate.py) and which levers there are (levers.py).
+to own verdicts, estimates and levers (infra/preview/fit/).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import yaml
 from infra.hardware import UnknownAcceleratorError, find
 from infra.operate import fit_ask, fit_table
 from infra.operate.terminal import fail
-from infra.preview import levers, roofline
-from infra.preview.fit_cache import CacheError
-from infra.preview.fit_compile import Limits
-from infra.preview.fit_question import Question, of_accelerator, of_stack
-from infra.preview.verdict import Verdict
+from infra.preview.fit import levers, roofline
+from infra.preview.fit.cache import CacheError
+from infra.preview.fit.compiler import Limits
+from infra.preview.fit.question import Question, of_accelerator, of_stack
+from infra.preview.fit.verdict import Verdict
 from infra.settings import SettingsError
 
 DEFAULTS = Limits()

@@ -11,11 +11,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from infra.operate import fit_ask
-from infra.preview import cost, fit_cache, roofline
-from infra.preview.fit_compile import Limits
-from infra.preview.fit_judge import MEASURED, Measured
-from infra.preview.fit_question import Question, of_stack
-from infra.preview.verdict import Verdict
+from infra.preview import cost
+from infra.preview.fit import cache, roofline
+from infra.preview.fit.compiler import Limits
+from infra.preview.fit.judge import MEASURED, Measured
+from infra.preview.fit.question import Question, of_stack
+from infra.preview.fit.verdict import Verdict
 from infra.settings import Settings, any_from_file, stack_names
 from infra.targets.tpu_vm_settings import TpuVmSettings
 
@@ -62,7 +63,7 @@ def all_stacks(limits: Limits, ship: bool) -> Rows:
             )
             bar.advance(task)
     if ship:
-        _ship([verdict for _, _, verdict in found], fit_cache.SHIPPED)
+        _ship([verdict for _, _, verdict in found], cache.SHIPPED)
     return Rows(_COLUMNS, tuple(_row(*one) for one in found), all(verdict.fits for _, _, verdict in found))
 
 
@@ -79,7 +80,7 @@ def _bar() -> Progress:
 
 def _ship(verdicts: list[Verdict], directory: Path) -> None:
     """Exactly these; what nobody asks any more goes."""
-    kept = {fit_cache.keep(verdict, into=directory) for verdict in verdicts if verdict.fits and not verdict.estimated}
+    kept = {cache.keep(verdict, into=directory) for verdict in verdicts if verdict.fits and not verdict.estimated}
     for path in directory.glob("*.json"):
         if path not in kept:
             path.unlink()
@@ -119,7 +120,7 @@ def judged(limits: Limits, ship: bool) -> Rows:
             verdicts.append(verdict := fit_ask.answer(question, limits, say))
             rows.append(_judged_row(one, question, verdict))
     if ship:
-        _ship(verdicts, fit_cache.JUDGED)
+        _ship(verdicts, cache.JUDGED)
     return Rows(_JUDGED, tuple(rows), all(_UNKNOWN not in row for row in rows))
 
 

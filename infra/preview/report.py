@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from infra.preview import cost, fit, quota, roofline
+from infra.preview import cost, quota
 from infra.preview.cost import Cost
+from infra.preview.fit import ask, roofline
+from infra.preview.fit.roofline import Estimate
+from infra.preview.fit.verdict import Verdict
 from infra.preview.quota import QuotaNeed
-from infra.preview.roofline import Estimate
-from infra.preview.verdict import Verdict
 from infra.targets.tpu_vm_settings import TpuVmSettings
 from training.run_spec import RunSpec
 from training.sharding import resolve_mesh
@@ -89,7 +90,7 @@ class StackReport:
 
 def of_stack(settings: TpuVmSettings, spec: RunSpec, verdict: Verdict | None = None) -> StackReport:
     row = settings.row
-    verdict = verdict or fit.known(fit.request_of(settings, spec))
+    verdict = verdict or ask.known(ask.request_of(settings, spec))
     remat_policy = str(spec.maxtext.get("remat_policy", roofline.DEFAULT_REMAT))
     return StackReport(
         stack=settings.stack,

@@ -15,9 +15,9 @@ from infra.artifacts.store import NoBucketError, StoreError, open_store
 from infra.components.resources import BundleArgs, WheelhouseArgs
 from infra.components.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.names import stack_label
-from infra.preview import fit
-from infra.preview.fit_compile import Limits
-from infra.preview.verdict import Verdict
+from infra.preview.fit import ask
+from infra.preview.fit.compiler import Limits
+from infra.preview.fit.verdict import Verdict
 from infra.providers.slice_ready import SliceReadyInputs
 from infra.providers.tpu_stack_guard import TpuStackGuardInputs
 from infra.settings import SettingsError
@@ -44,9 +44,9 @@ def ask_for_fit(settings: TpuVmSettings) -> Verdict | None:
     """Have the train step compiled if that is not known yet; None where the stack wants no compile."""
     if settings.fit is FitCheck.UNCHECKED:
         return None
-    request = fit.request_of(settings, run_spec(settings))
+    request = ask.request_of(settings, run_spec(settings))
     limits = Limits(timeout_s=settings.fit_timeout_s)
-    return fit.settle(request, limits, lambda said: pulumi.log.info(f"fit: {said}", ephemeral=True))
+    return ask.settle(request, limits, lambda said: pulumi.log.info(f"fit: {said}", ephemeral=True))
 
 
 def check_foundation(settings: TpuVmSettings, made: TpuVmPlan) -> None:

@@ -13,9 +13,10 @@ from infra import durations, run_plan
 from infra.host_software import HostSoftware, host_software
 from infra.names import placeholder_problem
 from infra.paths import TRAINING, WORK
-from infra.preview import cost, fit_gate, report
+from infra.preview import cost, report
+from infra.preview.fit import gate
+from infra.preview.fit.verdict import Verdict
 from infra.preview.report import StackReport
-from infra.preview.verdict import Verdict
 from infra.providers.tpu_inputs import QueuedResourceInputs
 from infra.settings import SettingsError
 from infra.startup_script import HostScript, startup_script
@@ -49,7 +50,7 @@ def plan(settings: TpuVmSettings, buying: bool = False, work: Path = WORK, verdi
         if buying:
             raise SettingsError(placeholder)
         warnings = (*warnings, placeholder)
-    warnings = (*warnings, *fit_gate.gate(settings, made.fit.verdict, buying))
+    warnings = (*warnings, *gate.gate(settings, made.fit.verdict, buying))
     software = host_software(settings, spec, work)
     script = startup_script(host_script(settings, software.bundle), (TRAINING / "bootstrap.sh").read_text())
     request = request_inputs(settings, script)

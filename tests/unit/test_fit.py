@@ -19,13 +19,13 @@ from typer.testing import CliRunner
 from infra import hardware
 from infra.operate.cli import app
 from infra.paths import ROOT
-from infra.preview import fit, fit_cache, fit_compile, fit_errors, gpu_estimate, levers, roofline
-from infra.preview.fit_compile import Limits, compile_step
-from infra.preview.fit_gate import gate
-from infra.preview.fit_judge import MEASURED, Measured
-from infra.preview.fit_question import Question, of_stack
-from infra.preview.fit_request import FitRequest
-from infra.preview.verdict import Traffic, Verdict, VerdictError, from_text, to_text
+from infra.preview.fit import ask, cache, compiler, errors, gpu_estimate, levers, roofline
+from infra.preview.fit.compiler import Limits, compile_step
+from infra.preview.fit.gate import gate
+from infra.preview.fit.judge import MEASURED, Measured
+from infra.preview.fit.question import Question, of_stack
+from infra.preview.fit.request import FitRequest
+from infra.preview.fit.verdict import Traffic, Verdict, VerdictError, from_text, to_text
 from infra.settings import SettingsError, any_from_file, stack_names
 from infra.targets.tpu_vm_plan import plan, run_spec
 from infra.targets.tpu_vm_settings import FitCheck, TpuVmSettings
@@ -65,7 +65,7 @@ def test_twins_ask_the_same_and_everything_compiled_asks_another() -> None:
     other = settings.model_copy(
         update={"steps": 5, "owner": "you", "project": "another-project", "run_name": "x", "fit_timeout_s": 9}
     )
-    assert fit.request_of(other, run_spec(other)).key == here.key, "neither length nor name nor place is compiled"
+    assert ask.request_of(other, run_spec(other)).key == here.key, "neither length nor name nor place is compiled"
     changed = [
         question(per_device_batch_size=3).request,
         question(max_target_length=1024).request,
@@ -84,7 +84,7 @@ def test_the_command_and_a_preview_ask_the_same() -> None:
     for stack in SIZES:
         settings = any_from_file(stack)
         assert isinstance(settings, TpuVmSettings)
-        assert question(stack).request.key == fit.request_of(settings, run_spec(settings)).key
+        assert question(stack).request.key == ask.request_of(settings, run_spec(settings)).key
 
 
 # --- shipped verdicts ---
@@ -93,8 +93,8 @@ def test_the_command_and_a_preview_ask_the_same() -> None:
 @pytest.mark.parametrize("stack", SIZES)
 def test_every_shipped_size_has_a_committed_verdict_that_it_fits(stack: str) -> None:
     asked = question(stack).request
-    path = fit_cache.SHIPPED / f"{asked.key}.json"
-    assert path.is_file(), f"stale or missing: run `slipway fit --all --ship` and commit {fit_cache.SHIPPED.name}/"
+    path = cache.SHIPPED / f"{asked.key}.json"
+    assert path.is_file(), f"stale or missing: run `slipway fit --all --ship` and commit {cache.SHIPPED.name}/"
     verdict = from_text(path.read_text(), asked.key)
     assert verdict.fits and verdict.share and verdict.share < 1
     assert (verdict.topology, verdict.slices, verdict.model) == (asked.topology, asked.slices, asked.model)
@@ -102,7 +102,7 @@ def test_every_shipped_size_has_a_committed_verdict_that_it_fits(stack: str) -> 
 
 def test_no_verdict_is_committed_that_no_stack_asks_for() -> None:
     asked = {question(stack).request.key for stack in SIZES}
-    assert {path.stem for path in fit_cache.SHIPPED.glob("*.json")} == asked
+    assert {path.stem for path in cache.SHIPPED.glob("*.json")} == asked
 
 
 # --- what is kept ---
@@ -128,9 +128,9 @@ def test_a_verdict_is_read_as_it_was_written() -> None:
 def test_a_corrupt_entry_is_dropped(tmp_path: Path, text: str) -> None:
     with pytest.raises(VerdictError):
         from_text(text, FITS.key)
-    path = fit_cache.keep(FITS, tmp_path)
+    path = cache.keep(FITS, tmp_path)
     path.write_text(text)
-    assert fit_cache.find(FITS.key, tmp_path) is None
+    assert cache.find(FITS.key, tmp_path) is None
     assert not path.exists()
 
 
@@ -139,8 +139,8 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(fit_cache.CacheError, match=r"cannot be kept in .*: No space left on device; free some space"):
-        fit_cache.keep(FITS, tmp_path)
+    with pytest.raises(cache.CacheError, match=r"cannot be kept in .*: No space left on device; free some space"):
+        cache.keep(FITS, tmp_path)
 
 
 def request(environment: str = "e" * 16) -> FitRequest:
@@ -148,7 +148,7 @@ def request(environment: str = "e" * 16) -> FitRequest:
 
 
 def test_without_an_environment_nothing_is_fetched_and_the_reason_said(tmp_path: Path) -> None:
-    verdict = fit.settle(request(), Limits(), print, tmp_path)
+    verdict = ask.settle(request(), Limits(), print, tmp_path)
     assert verdict.fits is None
     assert "environment eeeeeeeeeeeeeeee is not on this machine" in verdict.reason
     assert not list(tmp_path.rglob("*.json")), "what nobody knows is not kept"
@@ -209,12 +209,12 @@ def test_an_out_of_memory_error_is_a_verdict_with_numbers(tmp_path: Path) -> Non
     assert verdict.reason == (
         "out of memory: the train step wants 15.92 GiB of HBM per device, 15.75 are there (0.17 too many)"
     )
-    assert verdict.keys == fit_errors.MEMORY_KEYS
+    assert verdict.keys == errors.MEMORY_KEYS
 
 
 def _settle(installed: str, work: str, log: str) -> None:
-    fit_compile.INSTALLED = Path(installed)  # pyright: ignore[reportConstantRedefinition]
-    verdict = fit.settle(request(), Limits(timeout_s=60), lambda said: None, Path(work))
+    compiler.INSTALLED = Path(installed)  # pyright: ignore[reportConstantRedefinition]
+    verdict = ask.settle(request(), Limits(timeout_s=60), lambda said: None, Path(work))
     with Path(log).open("a") as stream:
         stream.write(f"{verdict.fits}\n")
 
@@ -255,14 +255,14 @@ def test_a_compile_ends_with_who_waits_for_it(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_errors_of_maxtext_become_sentences(error: str, sentence: str, keys: tuple[str, ...]) -> None:
-    said = fit_errors.refusal(error, None, None)
+    said = errors.refusal(error, None, None)
     assert said.certain
     assert sentence in said.reason
     assert said.keys[: len(keys)] == keys
 
 
 def test_an_unknown_error_is_no_verdict() -> None:
-    said = fit_errors.refusal("INTERNAL: something\nnobody has seen", None, None)
+    said = errors.refusal("INTERNAL: something\nnobody has seen", None, None)
     assert (said.certain, said.reason) == (False, "the compiler failed and said: INTERNAL: something nobody has seen")
 
 
@@ -341,8 +341,8 @@ def test_no_measurement_is_faster_than_the_roofline(one: Measured) -> None:
     """From committed verdicts: `slipway fit --judge --ship` writes them."""
     asked = one.question
     if asked.row.platform == "tpu":
-        verdict = fit_cache.find(asked.request.key)
-        assert verdict and (fit_cache.JUDGED / f"{asked.request.key}.json").is_file(), "run slipway fit --judge --ship"
+        verdict = cache.find(asked.request.key)
+        assert verdict and (cache.JUDGED / f"{asked.request.key}.json").is_file(), "run slipway fit --judge --ship"
     else:
         verdict = dataclasses.replace(gpu_estimate.verdict(asked), fits=True)
     estimate = roofline.estimate(verdict, asked.row, asked.remat_policy)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from infra import hardware
-from infra.preview import fit_cache, gpu_estimate
-from infra.preview.fit_question import of_accelerator, of_stack
+from infra.preview.fit import cache, gpu_estimate
+from infra.preview.fit.question import of_accelerator, of_stack
 from infra.settings import any_from_file, stack_names
 from infra.targets.tpu_vm_settings import TpuVmSettings
 
@@ -43,7 +43,7 @@ def test_the_estimate_is_within_the_error_that_it_prints() -> None:
         if not isinstance(any_from_file(stack), TpuVmSettings):
             continue
         asked = of_stack(stack, {})
-        verdict, estimate = fit_cache.find(asked.request.key), gpu_estimate.peak_gib(asked)
+        verdict, estimate = cache.find(asked.request.key), gpu_estimate.peak_gib(asked)
         assert verdict and verdict.peak_gib and estimate, stack
         errors[stack] = estimate / verdict.peak_gib - 1
     for name, batch, peak in MEASURED:

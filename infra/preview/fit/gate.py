@@ -5,9 +5,9 @@ Out of memory, or a refusal of the compiler's, stops both; what is unknown stops
 
 from __future__ import annotations
 
-from infra.preview import levers
-from infra.preview.fit_question import Question
-from infra.preview.verdict import Verdict
+from infra.preview.fit import levers
+from infra.preview.fit.question import Question
+from infra.preview.fit.verdict import Verdict
 from infra.settings import SettingsError
 from infra.targets.tpu_vm_settings import FitCheck, TpuVmSettings
 

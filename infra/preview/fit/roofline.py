@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.hardware import Accelerator
-from infra.preview.verdict import Verdict
+from infra.preview.fit.verdict import Verdict
 
 _GIB = 2**30
 # FLOPs of a step over the model's own: `full` computes every layer's forward pass, a third of it, again. What other

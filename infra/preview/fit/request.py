@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from infra.hardware import Accelerator
-from infra.preview.verdict import Verdict
+from infra.preview.fit.verdict import Verdict
 from training.maxtext_config import HostFiles, maxtext_arguments
 from training.run_spec import MaxTextValue, RunSpec
 

@@ -1,6 +1,6 @@
 """Whether a train step fits a slice, as the TPU compiler said it. Pure.
 
-Owns the verdict's fields, its JSON, and nothing else: how it is had is fit.py's, what follows for speed roofline.py's.
+Owns the verdict's fields, its JSON, and nothing else: how it is had is ask.py's, what follows for speed roofline.py's.
 """
 
 from __future__ import annotations

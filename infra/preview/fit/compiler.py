@@ -1,7 +1,7 @@
 """One compile in a process of its own: started, limited in memory and time, its phases passed on, its answer read.
 
 Owns the process. Refuses to own the compile (training/aot.py), its environment (infra/operate/wheelhouses.py makes it)
-and what an error means (fit_errors.py).
+and what an error means (errors.py).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 import psutil
 
 from infra.paths import INSTALLED, ROOT
-from infra.preview import fit_errors
-from infra.preview.fit_request import FitRequest
-from infra.preview.verdict import Traffic, Verdict
+from infra.preview.fit import errors
+from infra.preview.fit.request import FitRequest
+from infra.preview.fit.verdict import Traffic, Verdict
 from training.xla_flags import DEFAULTS
 
 PHASES = ("importing", "tracing", "compiling", "reading")
@@ -69,7 +69,7 @@ def compile_step(request: FitRequest, python: Path, limits: Limits, progress: Pr
         if stopped:
             return request.unknown(stopped)
         if not (work / "result.json").is_file():
-            return request.unknown(fit_errors.no_answer(child.returncode, (work / "output").read_text()))
+            return request.unknown(errors.no_answer(child.returncode, (work / "output").read_text()))
         return _verdict(request, json.loads((work / "result.json").read_text()))
 
 
@@ -148,7 +148,7 @@ def _verdict(request: FitRequest, result: dict[str, Any]) -> Verdict:
         traffic = tuple(Traffic(**{**one, "gib": round(one["gib"], 4)}) for one in result["collectives"])
         took = {"temp_gib": _rounded(result["temp_gib"]), "compile_s": result["compile_s"]}
         return dataclasses.replace(answered, fits=True, traffic=traffic, **took)
-    refusal = fit_errors.refusal(result["error"], answered.peak_gib, answered.hbm_gib)
+    refusal = errors.refusal(result["error"], answered.peak_gib, answered.hbm_gib)
     if refusal.certain:
         return dataclasses.replace(answered, fits=False, reason=refusal.reason, keys=refusal.keys)
     return request.unknown(refusal.reason)

@@ -14,7 +14,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 from infra.paths import WORK
-from infra.preview.verdict import Verdict, VerdictError, from_text, to_text
+from infra.preview.fit.verdict import Verdict, VerdictError, from_text, to_text
 
 SHIPPED = Path(__file__).with_name("verdicts")
 JUDGED = SHIPPED / "judged"  # of what others measured, so that the estimate's errors are known without a compile

@@ -12,8 +12,8 @@ from typing import Any
 
 from infra import run_plan
 from infra.hardware import Accelerator
-from infra.preview import fit, roofline
-from infra.preview.fit_request import FitRequest
+from infra.preview.fit import ask, roofline
+from infra.preview.fit.request import FitRequest
 from infra.settings import SYNTHETIC, DataOptions, Settings, SettingsError, check_training, from_file
 from infra.targets.registry import Target
 from training.run_spec import RunSpec
@@ -33,7 +33,7 @@ class Question:
 
     @cached_property
     def request(self) -> FitRequest:
-        return fit.request_of(self.settings, self.spec)
+        return ask.request_of(self.settings, self.spec)
 
     @property
     def row(self) -> Accelerator:

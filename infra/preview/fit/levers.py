@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from infra import hardware
-from infra.preview.fit_question import Question
-from infra.preview.verdict import Verdict
+from infra.preview.fit.question import Question
+from infra.preview.fit.verdict import Verdict
 from infra.settings import SettingsError
 
 # MaxText's policies from the one that keeps most to the one that keeps least, and what a layer keeps of its

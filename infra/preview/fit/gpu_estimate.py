@@ -15,9 +15,9 @@ from functools import cache
 from typing import Any
 
 from infra.paths import TRAINING
-from infra.preview.fit_errors import MEMORY_KEYS
-from infra.preview.fit_question import Question
-from infra.preview.verdict import Traffic, Verdict
+from infra.preview.fit.errors import MEMORY_KEYS
+from infra.preview.fit.question import Question
+from infra.preview.fit.verdict import Traffic, Verdict
 from training.sharding import resolve_mesh
 
 SHAPES = TRAINING / "model_shapes.json"
