@@ -7,10 +7,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
 from tests.engine.clone import ROOT, TINY, Clone, said
+from tests.engine.project import until
 
 SMALL = TINY | {"head_dim": 128, "base_emb_dim": 128, "per_device_batch_size": 8}
 
@@ -69,6 +71,27 @@ def test_a_preview_compiles_what_is_not_known_and_stops_where_it_does_not_fit(cl
     shown = clone.run("slipway", "fit", "v6e-8.large")
     assert shown.returncode == 1
     assert "try: per_device_batch_size: 8192" in shown.stdout
+    asked = json.loads(clone.run("slipway", "fit", "v6e-8.large", "--levers", "--json").stdout)
+    assert {one["lever"]: one["fits"] for one in asked["levers"]} == {
+        "per_device_batch_size: 8192": False,
+        "accelerator: v6e-16": False,
+    }
+    assert min(one["peak_gib"] for one in asked["levers"]) < asked["peak_gib"]
+
+
+def test_a_compile_ends_with_who_asked_also_if_that_was_killed(clone: Clone) -> None:
+    write(clone, "v6e-8.left", SMALL | {"per_device_batch_size": 12})
+    with fits(clone, "v6e-8.left") as asking:
+        (compiler,) = until(lambda: compilers(asking.pid), "the compile runs")
+        asking.kill()
+    assert psutil.wait_procs([compiler], timeout=30)[1] == []
+
+
+def compilers(pid: int) -> list[psutil.Process]:
+    """Once they are Python: what ends them with their parent is in the program itself."""
+    children = psutil.Process(pid).children(recursive=True)
+    output = [Path(f"/proc/{child.pid}/fd/1").resolve() for child in children if "training.aot" in child.cmdline()]
+    return children if any(path.is_file() and "importing" in path.read_text() for path in output) else []
 
 
 def test_what_takes_too_long_is_unknown_shown_by_a_preview_and_refused_by_up(clone: Clone) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
 import json
 import multiprocessing
 import os
@@ -134,13 +133,14 @@ def test_a_corrupt_entry_is_dropped(tmp_path: Path, text: str) -> None:
     assert not path.exists()
 
 
-def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "write_text", full)
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    """What is written goes to a device that is always full."""
+    partial = cache.directory(tmp_path) / f".{FITS.key}.json.{os.getpid()}"
+    partial.parent.mkdir(parents=True)
+    partial.symlink_to("/dev/full")
     with pytest.raises(cache.CacheError, match=r"cannot be kept in .*: No space left on device; free some space"):
         cache.keep(FITS, tmp_path)
+    assert list(partial.parent.iterdir()) == []
 
 
 def request(environment: str = "e" * 16) -> FitRequest:
