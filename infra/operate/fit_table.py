@@ -8,9 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from infra.operate import fit_ask
+from infra.operate import fit_ask, tables
 from infra.preview import cost
 from infra.preview.fit import cache, roofline
 from infra.preview.fit.compiler import Limits
@@ -20,7 +19,6 @@ from infra.preview.fit.verdict import Verdict
 from infra.settings import Settings, any_from_file, stack_names
 from infra.targets.tpu_vm_settings import TpuVmSettings
 
-_WIDE = 200  # columns where no terminal sets them
 _UNKNOWN = "unknown"
 
 
@@ -36,17 +34,10 @@ class Rows:
         return json.dumps([dict(zip(self.columns, row, strict=True)) for row in self.rows], indent=1)
 
     def text(self) -> str:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for title in self.columns:
-            table.add_column(title, no_wrap=True)
-        for row in self.rows:
-            table.add_row(*row)
-        console = Console(width=_WIDE, force_terminal=False, highlight=False)
-        with console.capture() as captured:
-            console.print(table)
-        return "\n".join(line.rstrip() for line in captured.get().splitlines())
+        return tables.plain(tables.columns(self.columns, self.rows), dispensable=_DISPENSABLE)
 
 
+_DISPENSABLE = ("bound", "MFU", "chips", "HBM", "TFLOP/s", "measured by")
 _COLUMNS = ("stack", "chips", "fits", "HBM", "HBM %", "step", "MFU", "bound", "$/1B tokens")
 
 

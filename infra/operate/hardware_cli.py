@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from infra.hardware import Accelerator, Price, Quota, Source, UnknownAcceleratorError, find, rows
+from infra.operate import tables
 from infra.operate.terminal import fail
 
 UNKNOWN = "unknown"  # no source says it
 NOTHING = "-"  # there is no such thing here
-_WIDE = 200  # columns where no terminal sets them
 
 
 def hardware(
@@ -40,12 +40,12 @@ def hardware(
 def as_text(pattern: str, terminal_width: int | None) -> str:
     """Rows as a table, or all that is known of a single one; without a terminal plain and wide."""
     found = _rows(pattern)
-    console = Console(width=terminal_width or _WIDE, force_terminal=terminal_width is not None, highlight=False)
+    console = Console(width=terminal_width or tables.WIDE, force_terminal=terminal_width is not None, highlight=False)
     with console.capture() as captured:
         if len(found) == 1:
             console.print(_details(found[0]))
         else:
-            console.print(_table(found, console))
+            console.print(_table(found, console.width))
             _print_notes(console, found)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
@@ -71,25 +71,9 @@ def _cell(row: Accelerator, field: str) -> str:
     return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
-def _table(found: tuple[Accelerator, ...], console: Console) -> Table:
-    """As many columns as the console has room for: a cut figure is worse than none."""
-    titles = list(_COLUMNS)
-    table = _with_columns(found, titles)
-    for title in _DROPPED_FIRST:
-        if console.measure(table, options=console.options.update(max_width=_WIDE)).maximum <= console.width:
-            break
-        titles.remove(title)
-        table = _with_columns(found, titles)
-    return table
-
-
-def _with_columns(found: tuple[Accelerator, ...], titles: list[str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in titles:
-        table.add_column(title, justify="left" if title in _TEXT else "right", no_wrap=True)
-    for row in found:
-        table.add_row(*(_COLUMNS[title](row) for title in titles))
-    return table
+def _table(found: tuple[Accelerator, ...], width: int) -> Table:
+    columns: tables.Columns = {title: [cell(row) for row in found] for title, cell in _COLUMNS.items()}
+    return tables.table(tables.narrow(columns, _DROPPED_FIRST, width)[0], _COLUMNS.keys() - _TEXT)
 
 
 def _cheapest_usd(row: Accelerator, field: str) -> str:

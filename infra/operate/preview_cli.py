@@ -6,16 +6,13 @@ Entry point: runs the engine's preview, prints, picks the exit code. Refuses to 
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from infra import settings as stack_settings
+from infra.operate import tables
 from infra.operate.terminal import fail
 from infra.preview import compare, report, resources
 from infra.preview.compare import Line
@@ -24,8 +21,6 @@ from infra.preview.resources import Change, PreviewError
 from infra.settings import AnySettings, Settings, SettingsError
 from infra.targets.tpu_vm_plan import run_spec
 from infra.targets.tpu_vm_settings import TpuVmSettings
-
-_WIDE = 200  # columns where no terminal sets them
 
 
 @dataclass(frozen=True)
@@ -143,8 +138,12 @@ def _report(settings: AnySettings) -> StackReport | None:
 
 _ERROR = "error: "
 # Where a terminal is too narrow, in this order; the name says tier and slices, `slipway preview STACK` the rest.
-_DISPENSABLE = ("quota", "target", "tier", "slices", "hosts", "zones", "mesh")
-_COLUMNS = ("stack", "target", "chips", "slices", "hosts", "mesh", "tier", "zones", "$/hour", "$/run at most", "quota")
+_DISPENSABLE = ("quota", "target", "tier", "slices", "hosts", "zones", "mesh", "HBM")
+_COLUMNS = (
+    *("stack", "target", "chips", "slices", "hosts", "mesh", "HBM", "tier", "zones", "$/hour", "$/run at most"),
+    "quota",
+)
+_FIGURES = ("chips", "slices", "hosts", "HBM", "$/hour", "$/run at most")
 
 
 def _all_stacks(as_json: bool, markdown: bool) -> str:
@@ -155,51 +154,41 @@ def _all_stacks(as_json: bool, markdown: bool) -> str:
         lines = ["| " + " | ".join(row) + " |" for row in (_COLUMNS, ("---",) * len(_COLUMNS), *rows)]
         return "\n".join(lines)
     errors = [f"{stack}: {target}" for stack, target, *_ in rows if target.startswith(_ERROR)]
-    return "\n".join([*_table([row for row in rows if not row[1].startswith(_ERROR)]), *errors])
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    """Lines, as many columns as a terminal has room for."""
-    columns: dict[str, list[str]] = {title: [row[at] for row in rows] for at, title in enumerate(_COLUMNS)}
-    left_out = narrow(columns, Console().width) if sys.stdout.isatty() else []
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in columns:
-        right = title in ("chips", "slices", "hosts", "$/hour", "$/run at most")
-        table.add_column(title, justify="right" if right else "left", no_wrap=True)
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*map(escape, row))
-    console = Console(width=_WIDE, force_terminal=False, highlight=False)
-    with console.capture() as captured:
-        console.print(table)
-    lines = [line.rstrip() for line in captured.get().splitlines()]
-    return lines + ([f"left out of a narrow terminal: {', '.join(left_out)}"] if left_out else [])
-
-
-def narrow(columns: dict[str, list[str]], width: int) -> list[str]:
-    """Removes what a terminal has no room for; returns its titles."""
-    left_out: list[str] = []
-    for title in [title for title in _DISPENSABLE if title in columns]:
-        if sum(max(map(len, (title, *cells))) + 2 for title, cells in columns.items()) - 2 <= width:
-            break
-        del columns[title]
-        left_out.append(title)
-    return left_out
+    table = tables.columns(_COLUMNS, [row for row in rows if not row[1].startswith(_ERROR)])
+    return "\n".join([tables.plain(table, _FIGURES, _DISPENSABLE), *errors])
 
 
 def _summary(stack: str) -> tuple[str, ...]:
     """A stack's row; one that cannot be read says so in its place."""
+    cells = dict.fromkeys(_COLUMNS, "-") | {"stack": stack}
     try:
         settings = stack_settings.any_from_file(stack)
         made = _report(settings)
     except SettingsError as error:
-        return (stack, f"{_ERROR}{error}", *("-" for _ in _COLUMNS[2:]))
+        return tuple((cells | {"target": f"{_ERROR}{error}"}).values())
+    cells["target"] = str(settings.target)
     if made:
-        quota = made.quota.name or report.UNKNOWN
-        money = (usd(made.cost.usd_per_hour), usd(made.cost.usd_per_run))
-        size = (f"{made.chips:,}", f"{made.slices}", f"{made.hosts}", made.mesh, made.tier, " ".join(made.zones))
-        return (stack, "tpu-vm", *size, *money, quota)
-    if isinstance(settings, Settings):
-        row = settings.row
-        size = (f"{row.chips * settings.slices:,}", f"{settings.slices}", f"{row.hosts * settings.slices}")
-        return (stack, str(settings.target), *size, "-", "-", "-", "$0", "$0", "-")
-    return (stack, "foundation", *("-" for _ in _COLUMNS[2:7]), settings.region, report.UNKNOWN, "-", "-")
+        cells |= _of_slices(made)
+    elif isinstance(settings, Settings):
+        chips, hosts = settings.row.chips * settings.slices, settings.row.hosts * settings.slices
+        cells |= {"chips": f"{chips:,}", "slices": f"{settings.slices}", "hosts": f"{hosts}"}
+        cells |= {"$/hour": "$0", "$/run at most": "$0"}
+    else:
+        cells |= {"zones": settings.region, "$/hour": report.UNKNOWN}
+    return tuple(cells.values())
+
+
+def _of_slices(made: StackReport) -> dict[str, str]:
+    share = made.fit.verdict.share
+    return {
+        "chips": f"{made.chips:,}",
+        "slices": f"{made.slices}",
+        "hosts": f"{made.hosts}",
+        "mesh": made.mesh,
+        "HBM": report.UNKNOWN if share is None else f"{share:.0%}",
+        "tier": made.tier,
+        "zones": " ".join(made.zones),
+        "$/hour": usd(made.cost.usd_per_hour),
+        "$/run at most": usd(made.cost.usd_per_run),
+        "quota": made.quota.name or report.UNKNOWN,
+    }

@@ -230,19 +230,6 @@ def test_a_stack_that_cannot_be_read_says_so_below_the_table(tmp_path: Path, mon
     assert shown.output.splitlines()[-1].startswith("v6e-32: error: target is 'moon' in stacks/Pulumi.v6e-32.yaml")
 
 
-def test_a_narrow_terminal_gets_fewer_columns_and_no_cut_figure() -> None:
-    columns = {
-        "stack": ["v6e-32"],
-        "chips": ["32"],
-        "mesh": ["fsdp 32 (ICI)"],
-        "$/hour": ["$86.40"],
-        "quota": ["Q" * 40],
-    }
-    assert preview_cli.narrow(columns, 40) == ["quota"]
-    assert list(columns) == ["stack", "chips", "mesh", "$/hour"]
-    assert preview_cli.narrow(columns, 20) == ["mesh"]
-
-
 PLAN = {
     "steps": [
         {"op": "same", "urn": "urn:pulumi:s::slipway::pulumi:pulumi:Stack::slipway-s"},
