@@ -14,6 +14,7 @@ from typing import Any
 from infra.paths import ROOT
 
 SCHEMA = ROOT / "training" / "maxtext_schema.json"
+_SHOWN = 24  # of what is allowed, in one sentence
 
 # Fields that follow from the stack file or from what a host is; where to set them instead.
 OWNED = {
@@ -63,8 +64,16 @@ def problem(key: str, value: object) -> str | None:
     if not any(_is(value, kind) for kind in field["types"]):
         return f"training.{key} is {value!r}; MaxText expects {' or '.join(field['types'])}"
     if "enum" in field and value is not None and value not in field["enum"]:
-        return f"training.{key} is {value!r}; allowed: {', '.join(map(str, field['enum']))}"
+        return f"training.{key} is {value!r}; {_instead(str(value), [str(one) for one in field['enum']])}"
     return None
+
+
+def _instead(value: str, allowed: list[str]) -> str:
+    """All that is allowed where a sentence holds it, else the nearest of it."""
+    if len(allowed) <= _SHOWN:
+        return f"allowed: {', '.join(allowed)}"
+    nearest = difflib.get_close_matches(value, allowed, n=3, cutoff=0)
+    return f"nearest of {len(allowed)} in training/maxtext_schema.json: {', '.join(nearest)}"
 
 
 def _is(value: object, kind: str) -> bool:

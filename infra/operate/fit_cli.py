@@ -16,7 +16,7 @@ import yaml
 from infra.hardware import UnknownAcceleratorError, find
 from infra.operate import fit_ask, fit_table
 from infra.operate.terminal import fail
-from infra.preview.fit import levers, roofline
+from infra.preview.fit import gpu_estimate, levers, roofline
 from infra.preview.fit.cache import CacheError
 from infra.preview.fit.compiler import Limits
 from infra.preview.fit.question import Question, of_accelerator, of_stack
@@ -95,7 +95,8 @@ def _text(question: Question, verdict: Verdict, tried: list[tuple[levers.Lever, 
 
 def _said(verdict: Verdict) -> str:
     if verdict.fits:
-        return f"fits, {verdict.memory}" + (" by an estimate, no compiler" if verdict.estimated else "")
+        by = f" by an estimate that may be {gpu_estimate.ERROR:.0%} off, no compiler" if verdict.estimated else ""
+        return f"fits, {verdict.memory}{by}"
     return f"does not fit: {verdict.reason}" if verdict.fits is False else f"unknown: {verdict.reason}"
 
 

@@ -33,6 +33,11 @@ def test_values_that_maxtext_takes(key: str, value: object) -> None:
     [
         ("attention", "banana", "training.attention is 'banana'; allowed: autoselected, "),
         ("remat_policy", "banana", "training.remat_policy is 'banana'; allowed: custom, full, "),
+        (
+            "model_name",
+            "lama2-7b",
+            "training.model_name is 'lama2-7b'; nearest of 87 in training/maxtext_schema.json: llama2-7b, ",
+        ),
         ("base_emb_dim", True, "training.base_emb_dim is True; MaxText expects integer"),
         ("enable_tensorboard", "yes", "training.enable_tensorboard is 'yes'; MaxText expects boolean"),
         ("zzz", 1, "training key 'zzz' is not a field of MaxText 0.2.5; see training/maxtext_schema.json"),
