@@ -149,15 +149,7 @@ def _all_cold() -> tuple[float, float]:
         whole = subprocess.Popen([sys.executable, "-c", code, "fit", "--all"], cwd=ROOT, stdout=subprocess.PIPE)
         process = psutil.Process(whole.pid)
         while whole.poll() is None:
-            most = max(most, _resident(process))
+            most = max(most, compiler.resident_gib(process))
             time.sleep(1)
         assert whole.returncode == 0
         return (time.perf_counter() - began) / 60, most
-
-
-def _resident(process: psutil.Process) -> float:
-    try:
-        family = [process, *process.children(recursive=True)]
-        return sum(member.memory_info().rss for member in family) / 2**30
-    except psutil.Error:
-        return 0.0

@@ -102,7 +102,7 @@ def _watch(child: subprocess.Popen[bytes], output: Path, limits: Limits, progres
         elapsed = time.monotonic() - began
         if elapsed > limits.timeout_s:
             return f"the compile took longer than {limits.timeout_s:.0f} s; raise fit_timeout_s"
-        used = _resident_gib(process)
+        used = resident_gib(process)
         if used > limits.memory_gib:
             return (
                 f"the compile took more than {limits.memory_gib:g} GiB of memory ({used:.1f}); "
@@ -121,7 +121,7 @@ def _phase(output: Path) -> str:
     return seen[-1] if seen else "starting"
 
 
-def _resident_gib(process: psutil.Process) -> float:
+def resident_gib(process: psutil.Process) -> float:
     """Of the process and its children, in GiB; 0 once it has ended."""
     try:
         family = [process, *process.children(recursive=True)]
