@@ -395,7 +395,10 @@ def test_the_command_answers_from_what_is_known() -> None:
         (["local"], "trains on this machine"),
         (["--accelerator", "v6e-33"], "accelerator 'v6e-33' is not in infra/hardware.yaml; nearest:"),
         (["--accelerator", "v6e-8"], "which model? give --set model_name="),
-        (["--accelerator", "v6e-8", "--set", "model_name=llama9-7b"], "training.model_name is 'llama9-7b'; nearest of 87 "),
+        (
+            ["--accelerator", "v6e-8", "--set", "model_name=llama9-7b"],
+            "training.model_name is 'llama9-7b'; nearest of 87 ",
+        ),
         (["v6e-32", "--set", "per_devise_batch_size=3"], "nearest: training.per_device_batch_size"),
         (["v6e-32", "--set", "remat_policy"], "write --set KEY=VALUE"),
         (["v6e-32", "--set", "ici_fsdp_parallelism=7"], "is 7, but there are 32 devices"),
