@@ -5,6 +5,7 @@ Owns HTTP to package indexes. Proxies and certificates are the system's; credent
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import ssl
 from collections.abc import Iterable
@@ -62,6 +63,20 @@ def _fetch(client: httpx.Client, file: LockedFile, artifacts: Path, progress: Pr
         return final
     partial = artifacts / PARTIAL / f"{file.sha256}-{file.name}"
     partial.parent.mkdir(parents=True, exist_ok=True)
+    with partial.open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # another build on this machine may be at it
+        if final.exists():
+            partial.unlink(missing_ok=True)
+        else:
+            _fetch_alone(client, file, partial, progress)
+            final.parent.mkdir(parents=True, exist_ok=True)
+            partial.replace(final)
+    progress.finished(file.name)
+    return final
+
+
+def _fetch_alone(client: httpx.Client, file: LockedFile, partial: Path, progress: Progress) -> None:
+    """All of a file, verified, in `partial`."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             _download(client, file, partial, progress)
@@ -82,10 +97,6 @@ def _fetch(client: httpx.Client, file: LockedFile, artifacts: Path, progress: Pr
     if digest != file.sha256:
         partial.unlink()
         raise FetchError(f"{file.name} has SHA-256 {digest}, the lock says {file.sha256}; refused")
-    final.parent.mkdir(parents=True, exist_ok=True)
-    partial.replace(final)
-    progress.finished(file.name)
-    return final
 
 
 def _download(client: httpx.Client, file: LockedFile, partial: Path, progress: Progress) -> None:

@@ -11,6 +11,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -123,6 +124,14 @@ class TestFetch:
         partial.write_bytes(content[:600_000])
         fetch_all([file], tmp_path, Silent())
         assert index.requests == [(f"/{file.name}", "bytes=600000-")]
+
+    def test_two_builds_at_once_share_each_download(self, index: Index, tmp_path: Path) -> None:
+        files = [index.add(f"p{i}-1.0-py3-none-any.whl", b"x" * 1_000_000 + bytes([i])) for i in range(12)]
+        with ThreadPoolExecutor(3) as pool:
+            found = list(pool.map(lambda _: fetch_all(files, tmp_path, Silent()), range(3)))
+        assert found[0] == found[1] == found[2]
+        assert sorted(index.requests) == sorted((f"/{file.name}", "") for file in files)
+        assert list((tmp_path / ".partial").iterdir()) == []
 
     def test_other_content_than_the_lock_says_is_refused_and_not_kept(self, index: Index, tmp_path: Path) -> None:
         file = index.add("bad-1.0-py3-none-any.whl", b"evil", sha256="0" * 64)
