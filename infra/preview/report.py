@@ -6,12 +6,14 @@ table): unknown is printed as unknown.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from infra.preview import cost, quota
 from infra.preview.cost import Cost
 from infra.preview.fit import ask, roofline
+from infra.preview.fit.request import FitRequest
 from infra.preview.fit.roofline import Estimate
 from infra.preview.fit.verdict import Verdict
 from infra.preview.quota import QuotaNeed
@@ -88,10 +90,11 @@ class StackReport:
         return asdict(self) | derived
 
 
-def of_stack(settings: TpuVmSettings, spec: RunSpec, verdict: Verdict | None = None) -> StackReport:
+def of_stack(settings: TpuVmSettings, spec: RunSpec, judge: Callable[[FitRequest], Verdict] = ask.known) -> StackReport:
+    """`judge` says whether the train step fits; by default nothing is compiled for it."""
     row = settings.row
-    verdict = verdict or ask.known(ask.request_of(settings, spec))
-    remat_policy = str(spec.maxtext.get("remat_policy", roofline.DEFAULT_REMAT))
+    request = ask.request_of(settings, spec)
+    verdict = judge(request)
     return StackReport(
         stack=settings.stack,
         accelerator=row.name,
@@ -103,7 +106,7 @@ def of_stack(settings: TpuVmSettings, spec: RunSpec, verdict: Verdict | None = N
         hosts_per_slice=row.hosts,
         chips_per_host=row.chips_per_host,
         mesh=str(resolve_mesh(spec.maxtext, row.devices, settings.slices)),
-        model=str(spec.maxtext.get("model_name", "a model of the stack's own")),
+        model=request.model,
         run=spec.run_name,
         steps=spec.steps,
         tokens_per_step=spec.tokens_per_step,
@@ -111,7 +114,7 @@ def of_stack(settings: TpuVmSettings, spec: RunSpec, verdict: Verdict | None = N
         tier=str(settings.tier),
         cost=cost.of_stack(settings, spec),
         quota=quota.of_stack(settings),
-        fit=Fit(verdict, roofline.estimate(verdict, row, remat_policy)),
+        fit=Fit(verdict, roofline.estimate(verdict, row, request.remat_policy)),
     )
 
 

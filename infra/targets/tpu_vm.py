@@ -6,6 +6,7 @@ Hands what infra/targets/tpu_vm_plan.py has decided to the component. Not run on
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import pulumi
 
@@ -17,12 +18,13 @@ from infra.components.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.names import stack_label
 from infra.preview.fit import ask
 from infra.preview.fit.compiler import Limits
+from infra.preview.fit.request import FitRequest
 from infra.preview.fit.verdict import Verdict
 from infra.providers.slice_ready import SliceReadyInputs
 from infra.providers.tpu_stack_guard import TpuStackGuardInputs
 from infra.settings import SettingsError
 from infra.targets.foundation_settings import how_to_make
-from infra.targets.tpu_vm_plan import TpuVmPlan, plan, run_spec
+from infra.targets.tpu_vm_plan import TpuVmPlan, plan
 from infra.targets.tpu_vm_settings import FitCheck, TpuVmSettings
 from training.run_spec import RunSpec
 
@@ -32,7 +34,7 @@ _PATIENCE_S = 20.0  # before anything is made, a bucket that does not answer is 
 def declare(settings: TpuVmSettings) -> tuple[RunSpec, tuple[str, ...]]:
     """Plan the stack and declare its resources."""
     buying = not pulumi.runtime.is_dry_run()
-    made = plan(settings, buying, verdict=ask_for_fit(settings))
+    made = plan(settings, buying, judge=judge(settings))
     if buying:
         check_foundation(settings, made)
     guarded.install(settings.stack, settings.owner, settings.allow)
@@ -40,13 +42,12 @@ def declare(settings: TpuVmSettings) -> tuple[RunSpec, tuple[str, ...]]:
     return made.spec, made.notices
 
 
-def ask_for_fit(settings: TpuVmSettings) -> Verdict | None:
-    """Have the train step compiled if that is not known yet; None where the stack wants no compile."""
+def judge(settings: TpuVmSettings) -> Callable[[FitRequest], Verdict]:
+    """Has the train step compiled if that is not known yet, unless the stack wants no compile."""
     if settings.fit is FitCheck.UNCHECKED:
-        return None
-    request = ask.request_of(settings, run_spec(settings))
+        return ask.known
     limits = Limits(timeout_s=settings.fit_timeout_s)
-    return ask.settle(request, limits, lambda said: pulumi.log.info(f"fit: {said}", ephemeral=True))
+    return lambda request: ask.settle(request, limits, lambda said: pulumi.log.info(f"fit: {said}", ephemeral=True))
 
 
 def check_foundation(settings: TpuVmSettings, made: TpuVmPlan) -> None:

@@ -6,6 +6,7 @@ Refuses to own how it is declared (infra/targets/tpu_vm.py). Not run on real har
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from infra.host_software import HostSoftware, host_software
 from infra.names import placeholder_problem
 from infra.paths import TRAINING, WORK
 from infra.preview import cost, report
-from infra.preview.fit import gate
+from infra.preview.fit import ask, gate
+from infra.preview.fit.request import FitRequest
 from infra.preview.fit.verdict import Verdict
 from infra.preview.report import StackReport
 from infra.providers.tpu_inputs import QueuedResourceInputs
@@ -38,13 +40,18 @@ class TpuVmPlan:
     notices: tuple[str, ...]
 
 
-def plan(settings: TpuVmSettings, buying: bool = False, work: Path = WORK, verdict: Verdict | None = None) -> TpuVmPlan:
+def plan(
+    settings: TpuVmSettings,
+    buying: bool = False,
+    work: Path = WORK,
+    judge: Callable[[FitRequest], Verdict] = ask.known,
+) -> TpuVmPlan:
     """What the stack will be. Raises SettingsError for what cannot work; `buying` refuses what a preview only says.
 
-    Without a `verdict` on its train step, the one that is known counts: nothing is compiled here.
+    `judge` says whether the train step fits; by default nothing is compiled for it.
     """
     spec = run_spec(settings)
-    made = report.of_stack(settings, spec, verdict)
+    made = report.of_stack(settings, spec, judge)
     warnings = cost.check_limits(settings, made.cost, buying)
     if placeholder := placeholder_problem(settings.project, settings.stack):
         if buying:

@@ -62,8 +62,9 @@ def compile_step(request: FitRequest, python: Path, limits: Limits, progress: Pr
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        title = f"{request.model} on {request.size}"
         try:
-            stopped = _watch(child, work / "output", limits, lambda said: progress(f"{_title(request)}: {said}"))
+            stopped = _watch(child, work / "output", limits, lambda said: progress(f"{title}: {said}"))
         finally:
             _kill(child)
         if stopped:
@@ -71,11 +72,6 @@ def compile_step(request: FitRequest, python: Path, limits: Limits, progress: Pr
         if not (work / "result.json").is_file():
             return request.unknown(errors.no_answer(child.returncode, (work / "output").read_text()))
         return _verdict(request, json.loads((work / "result.json").read_text()))
-
-
-def _title(request: FitRequest) -> str:
-    size = request.topology + (f" x {request.slices}" if request.slices > 1 else "")
-    return f"{request.model} on {size}"
 
 
 def _environment(work: Path) -> dict[str, str]:

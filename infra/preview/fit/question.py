@@ -12,7 +12,7 @@ from typing import Any
 
 from infra import run_plan
 from infra.hardware import Accelerator
-from infra.preview.fit import ask, roofline
+from infra.preview.fit import ask
 from infra.preview.fit.request import FitRequest
 from infra.settings import SYNTHETIC, DataOptions, Settings, SettingsError, check_training, from_file
 from infra.targets.registry import Target
@@ -41,13 +41,13 @@ class Question:
 
     @property
     def remat_policy(self) -> str:
-        return str(self.spec.maxtext.get("remat_policy", roofline.DEFAULT_REMAT))
+        return self.request.remat_policy
 
     @property
     def title(self) -> str:
-        size = self.row.name + (f" x {self.settings.slices}" if self.settings.slices > 1 else "")
-        batch, length = self.spec.maxtext["per_device_batch_size"], self.spec.maxtext["max_target_length"]
-        return f"{self.request.model}, {batch:g} x {length} tokens a device, remat {self.remat_policy}, on {size}"
+        asked, fields = self.request, self.spec.maxtext
+        tokens = f"{fields['per_device_batch_size']:g} x {fields['max_target_length']} tokens a device"
+        return f"{asked.model}, {tokens}, remat {asked.remat_policy}, on {asked.size}"
 
     def changed(self, training: Mapping[str, Any] | None = None, **settings: Any) -> Question:
         """The same with other values, checked. Raises SettingsError."""

@@ -52,6 +52,14 @@ class FitRequest:
     def model(self) -> str:
         return str(self.arguments.get("model_name", "a model of the stack's own"))
 
+    @property
+    def remat_policy(self) -> str:
+        return str(self.arguments.get("remat_policy", "full"))  # MaxText's default
+
+    @property
+    def size(self) -> str:
+        return self.topology + (f" x {self.slices}" if self.slices > 1 else "")
+
     def unknown(self, reason: str) -> Verdict:
         """No answer, and why."""
         return Verdict(self.key, self.topology, self.slices, self.model, None, reason)

@@ -15,7 +15,6 @@ _GIB = 2**30
 # FLOPs of a step over the model's own: `full` computes every layer's forward pass, a third of it, again. What other
 # policies compute again is less and left out.
 RECOMPUTED = {"full": 4 / 3}
-DEFAULT_REMAT = "full"  # MaxText's
 
 
 @dataclass(frozen=True)
