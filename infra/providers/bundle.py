@@ -5,15 +5,17 @@ Its delete keeps it, as runs name it; `slipway gc` removes what nothing names.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from infra.artifacts.bundle import BundleContents, collect, put
 from infra.artifacts.layout import bundle_key
 from infra.artifacts.store import open_store
 from infra.paths import TRAINING
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
+from infra.providers.made_at import stored_at
+from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service, ignored, replaces, updates
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,9 @@ class BundleInputs:
 class Bundle(Resource[BundleInputs]):
     token: ClassVar[str] = "slipway:artifacts:Bundle"
     inputs = BundleInputs
+
+    def service(self, values: Mapping[str, Any]) -> Service | None:
+        return stored_at(str(values["store"]))
 
     def create(self, context: Context, new: BundleInputs) -> tuple[str, Outputs]:
         self._ensure(new)

@@ -15,10 +15,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from infra.providers import tpu_cleanup, tpu_request
-from infra.providers.resource import UNKNOWN, Context, OnChange, Outputs, Resource, Unknown
+from infra.providers import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
+from infra.providers.input_types import UNKNOWN, Unknown
+from infra.providers.resource import Context, OnChange, Outputs, Resource, Service
+from infra.providers.tpu_cleanup import APPEARS_S, Found
 from infra.providers.tpu_inputs import QueuedResourceInputs, problems
-from infra.providers.tpu_request import AS_WANTED, OUTPUTS
+from infra.providers.tpu_request import AS_WANTED, OUTPUTS, Known
 
 
 class QueuedResource(Resource[QueuedResourceInputs]):
@@ -33,30 +35,42 @@ class QueuedResource(Resource[QueuedResourceInputs]):
             return failures
         return problems(self.parse(values))
 
+    def service(self, values: Mapping[str, Any]) -> Service:
+        return tpu_api.service()
+
     def create(self, context: Context, new: QueuedResourceInputs) -> tuple[str, Outputs]:
         return new.identifier, tpu_request.ensure(context, new).outputs
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
         inputs = self.parse(outputs)
-        found = tpu_request.find(context, inputs, outputs.get("zone", ""))
-        if found is None:
+        request = tpu_request.find(context, inputs, Known.of(outputs))
+        if request is None:
             return None
-        seen = found.outputs
-        if found.state == "ACTIVE":
-            there = tpu_request.nodes(context, inputs, found.zone)
-            seen["differs"] = tpu_request.differences(inputs, there)
-            seen["lost"] = tpu_request.lost(inputs, there)
+        seen = request.outputs
+        if request.state == "ACTIVE":
+            nodes = tpu_nodes.there(context, inputs, request.zone)
+            seen["differs"] = tpu_nodes.differences(inputs, nodes)
+            seen["lost"] = tpu_nodes.lost(inputs, nodes)
+            seen["unwell"] = tpu_nodes.unwell(nodes)
+            for sentence in seen["unwell"]:
+                context.say(f"{sentence}: the service mends that itself, and the request stays as it is")
         return seen
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: QueuedResourceInputs) -> Outputs:
         context.accept(identifier, {key: outputs.get(key, "") for key in OUTPUTS} | AS_WANTED)
-        return tpu_request.ensure(context, new, outputs.get("zone", "")).outputs
+        return tpu_request.ensure(context, new, Known.of(outputs)).outputs
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         """Also what lies in a zone that it was moved to, or that a POST without an answer has left."""
-        inputs = self.parse(outputs)
-        parents = [inputs.parent(zone) for zone in inputs.places(outputs.get("zone", ""))]
-        tpu_cleanup.remove_labelled(context, parents, inputs.owns)
+        inputs, known = self.parse(outputs), Known.of(outputs)
+        parents = [inputs.parent(zone) for zone in inputs.places(known.zone)]
+        claim, names = inputs.claim(known.made), (inputs.name, *inputs.node_ids)
+
+        def is_ours(found: Found) -> bool:
+            return claim.covers(dict(found.labels)) and found.id in names
+
+        tpu_cleanup.remove_labelled(context, parents, is_ours, APPEARS_S if known.unseen else 0)
+        tpu_cleanup.note_deleted(inputs.project, inputs.stack)
 
     def drift(self, outputs: Outputs) -> list[str]:
         # DELETING: an `up` that was killed, or somebody else, has begun to delete it.

@@ -15,14 +15,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, cast
 
+from infra.providers import input_types
+
 type Outputs = dict[str, Any]
-
-
-class Unknown:
-    """An input that the engine cannot know at preview."""
-
-
-UNKNOWN = Unknown()
 
 
 class OnChange(StrEnum):
@@ -56,6 +51,19 @@ class CancelledError(ResourceError):
 
 class DeadlineError(ResourceError):
     """The resource's timeout has passed."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """Who answers for a kind of resource: the real one by its host name, or what `variable` names in its place."""
+
+    real: str
+    variable: str
+    instead: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.instead or self.real
 
 
 @dataclass
@@ -119,6 +127,15 @@ class Resource[I](ABC):
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         """Remove it. What is already gone is fine."""
 
+    def service(self, values: Mapping[str, Any]) -> Service | None:
+        """Who would answer for these inputs or outputs now; None for what is on this machine."""
+        del values
+        return None
+
+    def is_there(self, context: Context, identifier: str, outputs: Outputs) -> bool:
+        """Whether the service that answers now has it; asked of a state that does not record where it was made."""
+        return self.read(context, identifier, outputs) is not None
+
     def drift(self, outputs: Outputs) -> list[str]:
         """Outputs that are not as they should be and that an update mends."""
         del outputs
@@ -127,13 +144,13 @@ class Resource[I](ABC):
     def check(self, values: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Pairs of key and one sentence for inputs of the wrong name or type; unknown values pass."""
         fields = {field.name: field for field in dataclasses.fields(cast(Any, self.inputs))}
+        hints = input_types.of(self.inputs)
         failures = [(key, f"'{key}' is not an input of {self.token}") for key in values if key not in fields]
         for name, field in fields.items():
-            required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             if name not in values:
-                if required:
+                if default_of(field) is MISSING:
                     failures.append((name, f"'{name}' is missing"))
-            elif not (values[name] is UNKNOWN or _fits(values[name], str(field.type))):
+            elif not input_types.fits(values[name], hints[name]):
                 failures.append((name, f"'{name}' is {values[name]!r}, expected {field.type}"))
         return failures
 
@@ -146,10 +163,13 @@ class Resource[I](ABC):
     ) -> dict[str, OnChange]:
         """Every input that differs, with what that means; `state` holds the outputs, where there are any."""
         del state
-        table = {field.name: field.metadata["on_change"] for field in dataclasses.fields(cast(Any, self.inputs))}
-        return {
-            name: kind for name, kind in table.items() if kind is not OnChange.IGNORE and old.get(name) != new.get(name)
-        }
+        changed: dict[str, OnChange] = {}
+        for field in dataclasses.fields(cast(Any, self.inputs)):
+            kind, default = field.metadata["on_change"], default_of(field)
+            # A state that is older than an input has its default: an upgrade is no change.
+            if kind is not OnChange.IGNORE and old.get(field.name, default) != new.get(field.name, default):
+                changed[field.name] = kind
+        return changed
 
     def reasons(self, replaced: Iterable[str]) -> list[str]:
         """One line for each of these inputs that says why it replaces."""
@@ -158,18 +178,15 @@ class Resource[I](ABC):
 
     def parse(self, values: Mapping[str, Any]) -> I:
         """Checked values as the inputs dataclass; numbers arrive as floats and become what the field says."""
-        fields = {field.name: str(field.type) for field in dataclasses.fields(cast(Any, self.inputs))}
-        typed = {key: int(value) if fields[key] == "int" else value for key, value in values.items() if key in fields}
-        return self.inputs(**typed)
+        hints = input_types.of(self.inputs)
+        return self.inputs(
+            **{key: input_types.converted(value, hints[key]) for key, value in values.items() if key in hints}
+        )
 
 
-_KINDS: dict[str, type | tuple[type, ...]] = {"str": str, "int": (int, float), "float": (int, float), "bool": bool}
+MISSING = dataclasses.MISSING
 
 
-def _fits(value: object, annotation: str) -> bool:
-    if annotation.startswith("list"):
-        return isinstance(value, list)
-    if annotation.startswith("dict"):
-        return isinstance(value, dict)
-    kind = _KINDS[annotation]
-    return isinstance(value, kind) and (annotation == "bool" or not isinstance(value, bool))
+def default_of(field: dataclasses.Field[Any]) -> Any:
+    """What an absent input means, or MISSING where it has to be given."""
+    return field.default if field.default_factory is MISSING else field.default_factory()

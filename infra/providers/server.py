@@ -16,11 +16,14 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent import futures
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from google.protobuf import any_pb2, empty_pb2, json_format, struct_pb2
 
+from infra.providers import made_at
+from infra.providers.input_types import UNKNOWN, Unknown
 from infra.providers.proto import (
     engine_pb2,
     engine_pb2_grpc,
@@ -30,7 +33,7 @@ from infra.providers.proto import (
     provider_pb2_grpc,
     status_pb2,
 )
-from infra.providers.resource import UNKNOWN, Context, OnChange, Resource, ResourceError, Unknown
+from infra.providers.resource import Context, OnChange, Outputs, Resource, ResourceError
 
 VERSION = "0.1.0"
 # The engine's spelling of "not known before the update runs" (sdk/go/common/resource/plugin/rpc.go).
@@ -115,7 +118,11 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     # One resource.
 
     def Check(self, request: Any, context: grpc.ServicerContext) -> Any:
-        failures = self._resource(request.urn, context).check(to_values(request.news))
+        resource = self._resource(request.urn, context)
+        try:
+            failures = resource.check(to_values(request.news))
+        except Exception as error:  # noqa: BLE001 - the border to the engine, as in _act
+            failures = [("", self._fault(error, request.urn))]
         return provider_pb2.CheckResponse(
             inputs=request.news,
             failures=[provider_pb2.CheckFailure(property=key, reason=reason) for key, reason in failures],
@@ -151,21 +158,25 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             return provider_pb2.CreateResponse(properties=request.properties)
         resource = self._resource(request.urn, context)
         call = self._context(request, resource)
-        identifier, outputs = self._act(context, call, values, lambda: resource.create(call, resource.parse(values)))
+        stamp = made_at.stamp(resource, values)
+        act = partial(_created, resource, call, values)
+        identifier, outputs = self._act(context, call, values | stamp, act)
         return provider_pb2.CreateResponse(
-            id=identifier, properties=to_struct(values | outputs), refresh_before_update=resource.refresh_before_update
+            id=identifier,
+            properties=to_struct(values | outputs | stamp),
+            refresh_before_update=resource.refresh_before_update,
         )
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
         call = self._context(request, resource)
         state = to_values(request.properties)
-        found = self._act(context, call, state, lambda: resource.read(call, request.id, state))
-        if found is None:
+        outputs = self._act(context, call, state, partial(_read, resource, call, request.id, state))
+        if outputs is None:
             return provider_pb2.ReadResponse()
         return provider_pb2.ReadResponse(
             id=request.id,
-            properties=to_struct(state | found),
+            properties=to_struct(state | outputs | made_at.stamp(resource, state)),
             inputs=request.inputs,
             refresh_before_update=resource.refresh_before_update,
         )
@@ -173,20 +184,22 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
         news, olds = to_values(request.news), to_values(request.olds)
+        stamp = made_at.stamp(resource, news)
         if request.preview:
-            return provider_pb2.UpdateResponse(properties=to_struct(resource.planned(olds, news)))
+            return provider_pb2.UpdateResponse(properties=to_struct(resource.planned(olds, news) | stamp))
         call = self._context(request, resource)
-        call.accept(request.id, {})
-        outputs = self._act(context, call, news, lambda: resource.update(call, request.id, olds, resource.parse(news)))
+        act = partial(_updated, resource, call, request.id, olds, news)
+        outputs = self._act(context, call, news | stamp, act)
         return provider_pb2.UpdateResponse(
-            properties=to_struct(news | outputs), refresh_before_update=resource.refresh_before_update
+            properties=to_struct(news | outputs | stamp), refresh_before_update=resource.refresh_before_update
         )
 
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
         call = self._context(request, resource)
-        state = to_values(request.properties)
-        self._act(context, call, state, lambda: resource.delete(call, request.id, state))
+        # An input that is newer than the last change of the state is in the inputs alone.
+        state = to_values(request.old_inputs) | to_values(request.properties)
+        self._act(context, call, state, partial(_deleted, resource, call, request.id, state))
         return empty_pb2.Empty()
 
     # Below: how a call is carried out.
@@ -231,12 +244,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         except ResourceError as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - the border to the engine: a fault of ours, with its trace in --debug
-            self._log(engine_pb2.DEBUG, traceback.format_exc(), call.urn, ephemeral=False)
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            name = Path(where.filename).name
-            reason = (
-                f"fault in slipway ({name}:{where.lineno}): {type(error).__name__}: {error}; `--debug` shows the trace"
-            )
+            reason = self._fault(error, call.urn)
         if call.accepted is None:
             context.abort(grpc.StatusCode.UNKNOWN, reason)
         identifier, outputs = call.accepted or ("", {})
@@ -249,6 +257,38 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
         context.abort(grpc.StatusCode.UNKNOWN, reason)
         raise AssertionError("abort raises")
+
+    def _fault(self, error: Exception, urn: str) -> str:
+        """What is wrong with us, in one sentence; its trace goes to --debug."""
+        self._log(engine_pb2.DEBUG, "".join(traceback.format_exception(error)), urn, ephemeral=False)
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        name = Path(where.filename).name
+        return f"fault in slipway ({name}:{where.lineno}): {type(error).__name__}: {error}; `--debug` shows the trace"
+
+
+# --- what every resource's calls have in common ---
+
+
+def _created(resource: Resource[Any], call: Context, values: Mapping[str, Any]) -> tuple[str, Outputs]:
+    return resource.create(call, resource.parse(values))
+
+
+def _read(resource: Resource[Any], call: Context, identifier: str, state: Outputs) -> Outputs | None:
+    made_at.check(resource, call, identifier, state)
+    return resource.read(call, identifier, state)
+
+
+def _updated(
+    resource: Resource[Any], call: Context, identifier: str, state: Outputs, new: Mapping[str, Any]
+) -> Outputs:
+    made_at.check(resource, call, identifier, state)
+    call.accept(identifier, {})
+    return resource.update(call, identifier, state, resource.parse(new))
+
+
+def _deleted(resource: Resource[Any], call: Context, identifier: str, state: Outputs) -> None:
+    made_at.check(resource, call, identifier, state)
+    resource.delete(call, identifier, state)
 
 
 def end_with_engine(on_end: Callable[[], None]) -> None:

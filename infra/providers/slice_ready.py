@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from infra.durations import text as duration
-from infra.providers import tpu_api, tpu_cleanup, tpu_request
+from infra.providers import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
 from infra.providers.queued_resource import QueuedResource
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces
+from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service, ignored, replaces
 from infra.providers.tpu_inputs import QueuedResourceInputs
+from infra.providers.tpu_ownership import MADE_LABEL
+from infra.providers.tpu_request import Known
 
 SECONDS_PER_CALL = 10.0  # of waiting: six calls a minute
 GUEST_ATTRIBUTE = "slipway/status"  # infra/startup_script.py writes it
@@ -40,6 +42,9 @@ class SliceReady(Resource[SliceReadyInputs]):
     inputs = SliceReadyInputs
     timeout_s: ClassVar[float] = 367 * 86_400.0  # the stack's wait_deadline is the shorter one
 
+    def service(self, values: Mapping[str, Any]) -> Service:
+        return tpu_api.service()
+
     def create(self, context: Context, new: SliceReadyInputs) -> tuple[str, Outputs]:
         request = QueuedResource().parse(new.request)
         wait = _Wait(context, new, request)
@@ -48,7 +53,7 @@ class SliceReady(Resource[SliceReadyInputs]):
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
         request = QueuedResource().parse(outputs["request"])
-        found = tpu_request.find(context, request, str(outputs.get("zone", "")))
+        found = tpu_request.find(context, request, Known(str(outputs.get("zone", "")), str(outputs.get("made", ""))))
         return {"state": found.state, "zone": found.zone} if found else None
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: SliceReadyInputs) -> Outputs:
@@ -95,19 +100,24 @@ class _Wait:
                 self._move(ended)
             elif self.state == "ACTIVE" and self.ready == self.inputs.hosts:
                 # Labels that were changed while the request waited: its copy could not be.
-                tpu_request.patch(self.context, self.request, tpu_request.nodes(self.context, self.request, self.zone))
+                tpu_nodes.patch(self.context, self.request, self.zone)
                 return self.outputs
             else:
                 self._pause(SECONDS_PER_CALL * self.calls)
 
     def _look(self) -> tpu_request.Request | None:
         """See how far it is. Returns the request where it has ended."""
-        found = tpu_request.find(self.context, self.request, self.zone)
+        found = tpu_request.find(self.context, self.request, Known(self.zone, self.inputs.made))
         self.calls = 1
         if found is None:
             raise ResourceError(
                 f"{self.request.name} is in none of {', '.join(self.request.zones)}: somebody has deleted it; run "
                 f"`pulumi up` to ask for it again"
+            )
+        if found.made != self.inputs.made:
+            raise ResourceError(
+                f"{self.request.name} in {found.zone} is another request than the one that was waited for: somebody "
+                f"has asked for it anew; run `pulumi up` to go on with theirs, if it is on this stack's terms"
             )
         if found.zone != self.zone:
             self.hosts_of.clear()
@@ -135,7 +145,7 @@ class _Wait:
         name, zone, made = self.request.name, ended.zone, ended.made
         why = f"{name} is {ended.state} in {zone} ({ended.reason})"
         self.context.say(why)
-        tpu_cleanup.remove(self.context, self.request.path(zone))
+        tpu_cleanup.remove(self.context, self.request.path(zone), ended.labels.get(MADE_LABEL, ""))
         self.hosts_of.clear()
         if not ended.may_pass:
             raise ResourceError(f"{why}, and was deleted; mend what it says, then run `pulumi up` again")

@@ -18,11 +18,13 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
-from infra.providers.resource import Context, ResourceError
+from infra.providers.resource import Context, ResourceError, Service
+from infra.providers.tpu_ownership import tail
 
 ENDPOINT = "SLIPWAY_TPU_ENDPOINT"  # another server: http://127.0.0.1:<port> of an emulator
+HOST = "tpu.googleapis.com"
 CALL_TIMEOUT_S = 30.0
 RETRY_FOR_S = 300.0
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 1.0, 30.0
@@ -30,6 +32,7 @@ _CANCEL_POLL_S = 0.05
 _TRANSIENT = (429, 500, 502, 503, 504)
 _LOGIN = "run `gcloud auth application-default login`"
 ALL_ZONES = "-"
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
 class GoneError(ResourceError):
@@ -75,6 +78,11 @@ class _UnreadableError(Exception):
     """An answer with status 200 that says nothing."""
 
 
+def service() -> Service:
+    """Who answers these calls."""
+    return Service(HOST, ENDPOINT, os.environ.get(ENDPOINT, ""))
+
+
 @cache
 def types() -> Any:
     """google.cloud.tpu_v2."""
@@ -93,6 +101,45 @@ def create(context: Context, parent: str, identifier: str, body: Mapping[str, An
         request_id=request_id,
     )
     return _begun(context, f"create {parent}/queuedResources/{identifier}", "create_queued_resource", request=request)
+
+
+def create_flex_start(context: Context, parent: str, identifier: str, body: Any, request_id: str) -> Operation:
+    """As `create`, of v2alpha1's JSON: v2, and every release of Google's client so far, lacks what flex-start says."""
+
+    def act() -> Operation:
+        query = {"queuedResourceId": identifier, "requestId": request_id}
+        answer = _session(service().instead).post(
+            f"{service().instead or f'https://{HOST}'}/v2alpha1/{parent}/queuedResources",
+            params=query,
+            json=body,
+            timeout=CALL_TIMEOUT_S,
+        )
+        if not answer.ok:
+            raise importlib.import_module("google.api_core.exceptions").from_http_response(answer)
+        operations: Any = importlib.import_module("google.longrunning.operations_pb2")
+        parsed = operations.Operation()
+        # What the operation answers with is of v2alpha1 too, and nobody reads it.
+        values = {key: value for key, value in _object(answer).items() if key in ("name", "done", "error")}
+        importlib.import_module("google.protobuf.json_format").ParseDict(values, parsed)
+        return _operation(parsed)
+
+    return _call(context, f"create {parent}/queuedResources/{identifier}", act)
+
+
+def _object(answer: Any) -> dict[str, Any]:
+    try:
+        values: Any = answer.json()
+    except ValueError:
+        raise _UnreadableError from None
+    if not isinstance(values, dict):
+        raise _UnreadableError
+    return cast(dict[str, Any], values)
+
+
+def as_json(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A v2 QueuedResource as the API's JSON."""
+    json_format: Any = importlib.import_module("google.protobuf.json_format")
+    return json_format.MessageToDict(types().QueuedResource.pb(types().QueuedResource(body)))
 
 
 def get(context: Context, name: str) -> Any | None:
@@ -158,8 +205,16 @@ def guest_attributes(context: Context, node: str, path: str) -> list[str]:
 
 
 def _google(method: str, *request: Any, **arguments: Any) -> Any:
-    client = _client(os.environ.get(ENDPOINT, ""))
+    client = _client(service().instead)
     return getattr(client, method)(*request, retry=None, timeout=CALL_TIMEOUT_S, **arguments)
+
+
+@cache
+def _session(endpoint: str) -> Any:
+    if endpoint.startswith("http://127."):
+        return importlib.import_module("requests").Session()
+    credentials, _ = importlib.import_module("google.auth").default(scopes=[_SCOPE])
+    return importlib.import_module("google.auth.transport.requests").AuthorizedSession(credentials)
 
 
 @cache
@@ -184,7 +239,7 @@ def _operation(found: Any) -> Operation:
 
 
 def _named(found: Any, name: str) -> Any:
-    if found.name != name:
+    if tail(found.name) != tail(name):
         raise _UnreadableError
     return found
 
@@ -283,9 +338,11 @@ def _judge_refusal(doing: str, error: Any) -> _Judged:
         return _Judged(BusyError(f"{said} ({status}); run it again once that has ended"))
     if code == 401:
         return _Judged(ResourceError(f"{said}; {_LOGIN}"))
+    if _is_of_the_zone(code, error, message):
+        return _Judged(FullError(f"{said} Give another zone, or an accelerator that this one has"))
     if code == 403:
         return _Judged(ResourceError(f"{said}; have it granted (roles/tpu.admin), or {_LOGIN} as who has it"))
-    if code == 429 and _is_quota(error):
+    if code == 429 and _is_quota(error, message):
         return _Judged(FullError(f"{said} Ask for more in the console (IAM, Quotas) or give another zone"))
     if code in _TRANSIENT:
         again = SilentError if code >= 500 else ResourceError
@@ -306,11 +363,25 @@ def _message(error: Any) -> str:
     return re.sub(r"^[A-Z]+ \S+: ", "", str(error.message)).strip() or "no reason is given"
 
 
-def _is_quota(error: Any) -> bool:
-    """Whether a 429 is about chips; else it is about calls per minute, and waiting helps."""
+def _is_of_the_zone(code: int, error: Any, message: str) -> bool:
+    """Whether another zone may take it: this one is closed to the project, or has no such accelerator."""
+    if code == 403:
+        return error.reason == "LOCATION_POLICY_VIOLATED" or "LOCATION_POLICY_VIOLATED" in message
+    return code == 400 and re.search(r"accelerator.* not found in zone", message, re.IGNORECASE) is not None
+
+
+def _is_quota(error: Any, message: str) -> bool:
+    """Whether a 429 is about chips; else it is about calls per minute, and waiting helps.
+
+    The service names the limit in the sentence and in a QuotaFailure, and was seen without an ErrorInfo.
+    """
     metadata: dict[str, str] = error.metadata or {}
-    limit = metadata.get("quota_limit", "")
-    return bool(limit) and "PerMinute" not in limit and not _retry_after_s(error)
+    named = re.search(r"Quota limit '([^']+)' has been exceeded", message)
+    limit = metadata.get("quota_limit", "") or (named[1] if named else "")
+    if limit:
+        return "PerMinute" not in limit and not _retry_after_s(error)
+    details: list[Any] = list(error.details or [])
+    return any("QuotaFailure" in str(detail) for detail in details) and not _retry_after_s(error)
 
 
 def _retry_after_s(error: Any) -> float:

@@ -11,10 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.names import STACK_LABEL
-from infra.providers import tpu_api
+from infra.providers import tpu_api, tpu_ownership
 from infra.providers.resource import Context
+from infra.providers.tpu_ownership import MADE_LABEL
 
 _SURE = 2  # an empty list and an answer that says nothing read the same
+# How long a request that was just made may be NOT_FOUND: seconds were seen (facts: queued resources of other users).
+APPEARS_S = 60.0
+SETTLE_POLL_S = 5.0
+# Stacks whose own request this process has deleted: of another the guard cannot tell whether a killed `up` has just
+# asked for it.
+_deleted: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,11 @@ class Found:
     def id(self) -> str:
         return self.name.rpartition("/")[2]
 
+    @property
+    def made(self) -> str:
+        """Its label slipway-made, which no two requests share."""
+        return dict(self.labels).get(MADE_LABEL, "")
+
 
 def request_labels(request: Any) -> dict[str, str]:
     """As it was asked for: a request has no labels of its own, its nodes do."""
@@ -48,40 +60,79 @@ def stack_label(request: Any) -> str:
 
 def labelled(context: Context, parent: str) -> list[Found]:
     """Everything billable below a location that carries our label: requests, then nodes."""
-    found: list[Found] = []
-    for one in tpu_api.listed(context, parent):
-        labels = request_labels(one)
-        found.append(Found(one.name, labels.get(STACK_LABEL, ""), one.state.state.name, tuple(sorted(labels.items()))))
+    return [one for one in _everything(context, parent) if one.stack]
+
+
+def _everything(context: Context, parent: str) -> list[Found]:
+    there: list[Found] = []
+    for request in tpu_api.listed(context, parent):
+        labels = request_labels(request)
+        there.append(_found(request.name, labels, request.state.state.name))
     for node in tpu_api.nodes(context, parent):
-        labels = dict(node.labels)
-        stack = labels.get(STACK_LABEL, "")
-        found.append(Found(node.name, stack, node.state.name, tuple(sorted(labels.items())), node.queued_resource))
-    return [one for one in found if one.stack]
+        there.append(_found(node.name, dict(node.labels), node.state.name, node.queued_resource))
+    return there
 
 
-def remove_labelled(context: Context, parents: Iterable[str], wanted: Callable[[Found], bool]) -> list[str]:
-    """Delete what is wanted below each location, and look again until nothing is left. Returns names."""
+def _found(name: str, labels: dict[str, str], state: str, request: str = "") -> Found:
+    return Found(name, labels.get(STACK_LABEL, ""), state, tuple(sorted(labels.items())), request)
+
+
+def note_deleted(project: str, stack: str) -> None:
+    """The request that the state knew is gone."""
+    _deleted.add((project, stack))
+
+
+def settle_s(project: str, stack: str) -> float:
+    """How long something that no state knows may still appear: not at all where the state knew what there was."""
+    known = (project, stack) in _deleted
+    _deleted.discard((project, stack))
+    return 0.0 if known else APPEARS_S
+
+
+def remove_labelled(
+    context: Context, parents: Iterable[str], wanted: Callable[[Found], bool], settle_s: float = 0
+) -> list[str]:
+    """Delete what is wanted below each location, and look again until nothing is left. Returns names.
+
+    For `settle_s` more an empty zone is not believed: what was asked for a moment ago may not be listed yet.
+    """
     removed: dict[str, None] = {}
-    for parent in parents:
-        empty = 0
-        while empty < _SURE:
-            found = [one for one in labelled(context, parent) if wanted(one)]
-            empty = 0 if found else empty + 1
-            for one in found:
-                if one.is_node:
-                    if one.request not in removed:
-                        removed[one.name] = None
-                        remove_node(context, one.name)
-                else:
-                    removed[one.name] = None
-                    remove(context, one.name)
-    return list(removed)
+    parents = list(parents)
+    until = context.now() + settle_s
+    while True:
+        for parent in parents:
+            _remove_listed(context, parent, wanted, removed)
+        if context.now() >= until:
+            return list(removed)
+        context.report("looking whether something that was asked for a moment ago appears")
+        context.wait(min(SETTLE_POLL_S, until - context.now()))
 
 
-def remove(context: Context, path: str) -> None:
-    """Delete a request with its nodes, and wait until it is gone."""
+def _remove_listed(context: Context, parent: str, wanted: Callable[[Found], bool], removed: dict[str, None]) -> None:
+    empty = 0
+    while empty < _SURE:
+        there = _everything(context, parent)
+        listed = [one for one in there if one.stack and wanted(one)]
+        empty = 0 if listed else empty + 1
+        requests = {tpu_ownership.tail(one.name) for one in there if not one.is_node}
+        for one in listed:
+            if not one.is_node:
+                removed[one.name] = None
+                remove(context, one.name, one.made)
+            elif tpu_ownership.tail(one.request) not in requests:  # else it goes with its request, or stays with it
+                removed[one.name] = None
+                remove_node(context, one.name)
+
+
+def remove(context: Context, path: str, made: str) -> None:
+    """Delete a request with its nodes, and wait until it is gone: one of that name made meanwhile is left alone.
+
+    made: its label slipway-made.
+    """
     pauses = tpu_api.polls()
     while (found := tpu_api.get(context, path)) is not None:
+        if request_labels(found).get(MADE_LABEL, "") != made:
+            return
         state = str(found.state.state.name)
         if state != "DELETING":
             tpu_api.delete(context, path)

@@ -6,18 +6,20 @@ call.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from infra.names import STACK_LABEL
+from infra.names import OWNER_LABEL, STACK_LABEL
 from infra.providers.resource import replaces, updates
-from infra.providers.tpu_cleanup import Found
+from infra.providers.tpu_ownership import Claim
 
 METADATA_LIMIT = 256 * 1024  # bytes of one value, as on Compute Engine
-MADE_LABEL = "slipway-made"  # of a request: which one it is, and of what
+FLEX_START = "flex-start"
 PATCHED = ("labels", "tags", "metadata", "description")  # what the API changes on nodes in place
 
 _FIXED = "a request cannot be changed once it is made"
@@ -60,6 +62,7 @@ class QueuedResourceInputs:
     accelerator_kind: str = replaces(_SIZE, default="")  # V5LITE_POD, V5P, V6E
     cidr_block: str = replaces(_WIRING, default="")
     secure_boot: bool = replaces(_IMAGE, default=False)
+    max_run_duration_s: int = replaces(_TERMS, default=0)  # of flex-start
 
     @property
     def identifier(self) -> str:
@@ -70,6 +73,10 @@ class QueuedResourceInputs:
     def stack(self) -> str:
         """The label by which what is ours is told from what is not."""
         return self.labels[STACK_LABEL]
+
+    def claim(self, made: str = "") -> Claim:
+        """What this stack may call its own; `made` is the request that its state knows."""
+        return Claim(self.stack, self.labels.get(OWNER_LABEL, ""), made)
 
     @property
     def node_ids(self) -> tuple[str, ...]:
@@ -82,10 +89,6 @@ class QueuedResourceInputs:
     def path(self, zone: str) -> str:
         return f"{self.parent(zone)}/queuedResources/{self.name}"
 
-    def owns(self, found: Found) -> bool:
-        """Whether it is this request or a node of it, by label and by name."""
-        return found.stack == self.stack and (found.id in (self.name, *self.node_ids))
-
     def in_order(self, first: str) -> tuple[str, ...]:
         """The zones from `first` on, round about; a zone that is no longer listed is no start."""
         start = self.zones.index(first) if first in self.zones else 0
@@ -96,13 +99,17 @@ class QueuedResourceInputs:
         return tuple(dict.fromkeys((*([last] if last else []), *self.in_order(last))))
 
 
-TIERS = ("on-demand", "spot", "reserved", "guaranteed")
+TIERS = ("on-demand", "spot", "reserved", "guaranteed", FLEX_START)
 _NETWORK_KEYS = {"network", "subnetwork", "enable_external_ips", "can_ip_forward", "queue_count"}
 _ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_ANY_RESERVATION = "-"  # what gcloud sends for `--reserved` without a name
 
 
-def body(new: QueuedResourceInputs, zone: str) -> dict[str, Any]:
-    """The request as the API's v2 QueuedResource, fields in the client's own names. Pure."""
+def body(new: QueuedResourceInputs, zone: str, now: datetime | None = None) -> dict[str, Any]:
+    """The request as the API's v2 QueuedResource, fields in the client's own names. Pure.
+
+    `now` is what lengths of time count from where a beginning and an end are both given.
+    """
     spec: dict[str, Any] = {"parent": new.parent(zone), "node": _node(new)}
     if new.nodes == 1:
         spec["node_id"] = new.name
@@ -111,19 +118,46 @@ def body(new: QueuedResourceInputs, zone: str) -> dict[str, Any]:
     request: dict[str, Any] = {"tpu": {"node_spec": [spec]}}
     if new.tier == "spot":
         request["spot"] = {}
-    if new.tier in ("guaranteed", "reserved"):
+    if new.tier == "guaranteed":
         request["guaranteed"] = {"min_duration": {"seconds": new.min_duration_s}} if new.min_duration_s else {}
-    if new.reservation:
-        request["reservation_name"] = (
-            new.reservation if "/" in new.reservation else f"{new.parent(zone)}/reservations/{new.reservation}"
-        )
+    if new.reservation or new.tier == "reserved":
+        name = new.reservation or _ANY_RESERVATION
+        request["reservation_name"] = name if "/" in name else f"{new.parent(zone)}/reservations/{name}"
+    policy = _queueing_policy(new, now or datetime.now(UTC))
+    return request | ({"queueing_policy": policy} if policy else {})
+
+
+def flex_start(new: QueuedResourceInputs, request: dict[str, Any]) -> dict[str, Any]:
+    """A request as the v2alpha1 JSON of flex-start, which v2 has no fields for. Pure.
+
+    request: the v2 QueuedResource as JSON. Field names of gcloud's own v2alpha1 client.
+    """
+    (spec,) = request["tpu"]["nodeSpec"]
+    if slices := spec.pop("multisliceParams", None):
+        spec["multiNodeParams"] = slices
+    limit = {"maxRunDuration": f"{new.max_run_duration_s}s"}
+    return request | {"provisioningModel": "FLEX_START", "runDuration": limit}
+
+
+def _queueing_policy(new: QueuedResourceInputs, now: datetime) -> dict[str, Any]:
+    """The API takes one constraint: of a beginning and an end together it takes the interval between them."""
     policy: dict[str, Any] = {}
     for word in ("until", "after"):
         if length := getattr(new, f"valid_{word}_s"):
             policy[f"valid_{word}_duration"] = {"seconds": length}
         if moment := getattr(new, f"valid_{word}"):
             policy[f"valid_{word}_time"] = moment
-    return request | ({"queueing_policy": policy} if policy else {})
+    if len(policy) < 2:
+        return policy
+    start, end = (_moment(new, word, now) for word in ("after", "until"))
+    return {"valid_interval": {"start_time": {"seconds": start}, "end_time": {"seconds": end}}}
+
+
+def _moment(new: QueuedResourceInputs, word: str, now: datetime) -> int:
+    """Seconds since the epoch."""
+    given = str(getattr(new, f"valid_{word}"))
+    moment = datetime.fromisoformat(given) if given else now + timedelta(seconds=getattr(new, f"valid_{word}_s"))
+    return int(moment.timestamp())
 
 
 def _node(new: QueuedResourceInputs) -> dict[str, Any]:
@@ -147,8 +181,6 @@ def _node(new: QueuedResourceInputs) -> dict[str, Any]:
         node["network_config"] = new.networks[0]
     else:
         node["network_configs"] = new.networks
-    if new.tier == "reserved":
-        node["scheduling_config"] = {"reserved": True}  # v2 has no `guaranteed.reserved`; not run against the API
     if new.cidr_block:
         node["cidr_block"] = new.cidr_block
     if new.secure_boot:
@@ -174,6 +206,8 @@ def problems(new: QueuedResourceInputs) -> list[tuple[str, str]]:
         refuse("tier", f"tier is '{new.tier}'; allowed: {', '.join(TIERS)}")
     if new.reservation and new.tier not in ("reserved", "guaranteed"):
         refuse("reservation", f"a reservation goes with tier reserved or guaranteed, not with {new.tier}")
+    if (new.tier == FLEX_START) != bool(new.max_run_duration_s):
+        refuse("max_run_duration_s", f"max_run_duration goes with tier {FLEX_START}, and {FLEX_START} with it")
     if new.min_duration_s and new.tier != "guaranteed":
         refuse("min_duration_s", f"min_duration goes with tier guaranteed, not with {new.tier}")
     for word in ("until", "after"):
@@ -198,9 +232,19 @@ def problems(new: QueuedResourceInputs) -> list[tuple[str, str]]:
     return found
 
 
+# Inputs that came after 0.1.0: they are part of a fingerprint only where they are not as they were then, so that an
+# upgrade of Slipway finds what an older one has asked for.
+_LATER = ("max_run_duration_s",)
+
+
 def fingerprint(new: QueuedResourceInputs) -> str:
     """Of what only a new request can change, and of the metadata, which nodes that are there can have patched."""
-    fixed = {key: value for key, value in vars(new).items() if key not in (*PATCHED, "zones")}
+    defaults = {field.name: field.default for field in dataclasses.fields(new)}
+    fixed = {
+        key: value
+        for key, value in vars(new).items()
+        if key not in (*PATCHED, "zones") and not (key in _LATER and value == defaults[key])
+    }
     return f"{_digest(fixed)}-{_digest(new.metadata)}"
 
 

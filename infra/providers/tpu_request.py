@@ -1,8 +1,8 @@
 """One request of the Cloud TPU API, wherever it lies: ask for it once, find it again, see what has become of it.
 
 Owns that there is one and not two: it is found by name and label in every zone of the list before it is asked for, and
-somebody else's of that name is refused. Refuses to own waiting for chips (slice_ready.py) and deletion
-(tpu_cleanup.py).
+one that is somebody else's is refused (whose it is: tpu_ownership.py). Refuses to own waiting for chips
+(slice_ready.py), its nodes (tpu_nodes.py) and deletion (tpu_cleanup.py).
 """
 
 from __future__ import annotations
@@ -14,18 +14,38 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.names import STACK_LABEL
-from infra.providers import tpu_api, tpu_cleanup
+from infra.providers import tpu_api, tpu_cleanup, tpu_nodes, tpu_ownership
 from infra.providers.resource import CancelledError, Context, Outputs, ResourceError
-from infra.providers.tpu_inputs import MADE_LABEL, PATCHED, QueuedResourceInputs, body, fingerprint, same_terms
+from infra.providers.tpu_cleanup import APPEARS_S
+from infra.providers.tpu_inputs import FLEX_START, QueuedResourceInputs, body, fingerprint, flex_start, same_terms
+from infra.providers.tpu_ownership import MADE_LABEL, Claim
 
 ENDED = ("FAILED", "SUSPENDING", "SUSPENDED")
-_LOST = ("PREEMPTED", "TERMINATED", "STOPPED", "STOPPING", "DELETING", "HIDDEN")
 OUTPUTS = ("state", "zone", "made", "create_time", "reason")  # of a request, in the state of its resource
-AS_WANTED: Outputs = {"differs": [], "lost": []}  # what only its nodes tell
+AS_WANTED: Outputs = {"differs": [], "lost": [], "unwell": []}  # what only its nodes tell
 _ASK_AGAIN = 5
 # Of google.rpc: what another zone or another hour may change. Any other is a fault of the request itself.
 _PASSING = (1, 2, 4, 8, 10, 13, 14)
-_EXHAUSTED, _EXPIRED = 8, 4
+_EXHAUSTED, _EXPIRED, _NOT_FOUND = 8, 4, 5
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a state says of its request; nothing where it knows none. `metadata`: keys that it has put on nodes."""
+
+    zone: str = ""
+    made: str = ""
+    unseen: bool = False  # asked for, and not yet seen by who asked
+    metadata: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(outputs: Mapping[str, Any]) -> Known:
+        made, create_time = str(outputs.get("made", "")), str(outputs.get("create_time", ""))
+        keys = frozenset[str](outputs.get("metadata") or ())
+        return Known(str(outputs.get("zone", "")), made, bool(made) and not create_time, keys)
+
+
+NOTHING = Known()
 
 
 @dataclass(frozen=True)
@@ -35,12 +55,21 @@ class Request:
     zone: str
     state: str
     create_time: str
-    made: str  # the same wherever it was moved to
-    fingerprint: str
+    labels: Mapping[str, str]  # as it was asked for
     code: int = 0  # why it is FAILED
     message: str = ""
     by_user: bool = False  # who has suspended it
     spot: bool = False
+    reserved: bool = False
+
+    @property
+    def made(self) -> str:
+        """Which one it is; the same wherever it was moved to."""
+        return tpu_ownership.made_of(self.labels)
+
+    @property
+    def terms(self) -> str:
+        return tpu_ownership.terms_of(self.labels)
 
     @property
     def reason(self) -> str:
@@ -61,23 +90,28 @@ class Request:
     @property
     def may_pass(self) -> bool:
         """Whether asking again, here or elsewhere, may help."""
-        return self.code in _PASSING if self.state == "FAILED" else not self.by_user
+        if self.state == "FAILED":
+            # `Reservation not found` of what asks for none: the zone has none of these chips for sale.
+            return self.code in _PASSING or (self.code == _NOT_FOUND and not self.reserved)
+        return not self.by_user
 
 
-def ensure(context: Context, new: QueuedResourceInputs, first: str = "") -> Request:
-    """The request, on the wanted terms: the one that is there, with its nodes patched, or a new one."""
-    found = find(context, new, first)
-    while found is not None:
-        context.accept(new.identifier, found.outputs)
-        found = _appeared(context, new, found.zone, found)
-        if found is not None and _is_usable(context, new, found):
-            return found
-        if found is not None:
-            context.say(f"{new.name} in {found.zone} is {_why_not(found)}: deleting it, then asking again")
-            tpu_cleanup.remove(context, new.path(found.zone))
-        found = find(context, new, first)
+def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> Request:
+    """The request, on the wanted terms: the one that is there, with its nodes patched, or a new one.
+
+    Raises ResourceError where what is there is somebody else's, or alive on other terms and not of this state.
+    """
+    claim = new.claim(known.made)
+    while (request := _there(context, new, known, claim)) is not None:
+        usable = _is_usable(context, new, request, known)
+        context.accept(new.identifier, request.outputs)
+        if usable:
+            tpu_nodes.patch(context, new, request.zone, known.metadata)
+            return request
+        context.say(f"{new.name} in {request.zone} is {_why_not(request)}: deleting it, then asking again")
+        tpu_cleanup.remove(context, new.path(request.zone), request.labels.get(MADE_LABEL, ""))
     full: list[str] = []
-    for zone in new.in_order(first):
+    for zone in new.in_order(known.zone):
         try:
             return ask(context, new, zone, uuid.uuid4().hex[:12])
         except tpu_api.FullError as error:
@@ -85,13 +119,23 @@ def ensure(context: Context, new: QueuedResourceInputs, first: str = "") -> Requ
     raise ResourceError(f"no zone serves it: {'; '.join(full)}")
 
 
-def find(context: Context, new: QueuedResourceInputs, first: str = "") -> Request | None:
-    """Ours, in whatever zone of the list; somebody else's of that name is passed over."""
-    for zone in new.places(first):
-        found = tpu_api.get(context, new.path(zone))
-        if found is not None and tpu_cleanup.stack_label(found) == new.stack:
-            return _request(zone, found)
-    return None
+def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> Request | None:
+    """This stack's own, in whatever zone of the list; somebody else's of that name is passed over.
+
+    One that was asked for and not seen since is waited for: the API may say NOT_FOUND of it for some seconds.
+    """
+    claim = new.claim(known.made)
+    until = context.now() + (APPEARS_S if known.unseen else 0)
+    pauses = tpu_api.polls()
+    while True:
+        for zone in new.places(known.zone):
+            request = _look(context, new, zone)
+            if request is not None and claim.covers(request.labels):
+                return request
+        if context.now() >= until:
+            return None
+        context.report(f"{new.name}: waiting for it to appear")
+        context.wait(next(pauses))
 
 
 def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> Request:
@@ -99,185 +143,182 @@ def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> Re
 
     What a killed `up` has just made on the same terms is taken as it is.
     """
-    label = f"{made}-{fingerprint(new)}"
-    wanted = body(dataclasses.replace(new, labels={**new.labels, MADE_LABEL: label}), zone)
-    asked = Request(zone, "CREATING", "", made, fingerprint(new))
+    wanted = dataclasses.replace(new, labels={**new.labels, MADE_LABEL: f"{made}-{fingerprint(new)}"})
+    asked = Request(zone, "CREATING", "", wanted.labels)
+    claim = new.claim(made)
     for _ in range(_ASK_AGAIN):
         started: tpu_api.Operation | None = None
         try:
-            started = tpu_api.create(context, new.parent(zone), new.name, wanted, str(uuid.uuid4()))
+            started = _create(context, wanted, zone)
         except tpu_api.ThereAlreadyError:
-            _clear_the_name(context, new, zone)
+            _clear_the_name(context, new, zone, claim)
         except (tpu_api.SilentError, CancelledError):
             context.accept(new.identifier, asked.outputs)  # it may be there: the next `up` or `destroy` looks
             raise
         else:
             context.accept(new.identifier, asked.outputs)
-        found = _appeared(context, new, zone, None, started)
-        if found is None:
+        request = _appeared(context, new, zone, claim, started)
+        if request is None:
             continue
-        if found.made == made or (found.state not in ENDED and found.fingerprint == fingerprint(new)):
-            return found
-        tpu_cleanup.remove(context, new.path(zone))
+        if request.made == made or (request.state not in ENDED and request.terms == fingerprint(new)):
+            return request
+        if request.state not in ENDED:
+            raise _not_ours(new, request, claim)
+        tpu_cleanup.remove(context, new.path(zone), request.labels.get(MADE_LABEL, ""))
     raise ResourceError(
         f"{new.path(zone)} comes and goes: somebody else deploys this stack; ask them, then run `pulumi up` again"
     )
 
 
-def nodes(context: Context, new: QueuedResourceInputs, zone: str) -> list[Any]:
-    """The request's nodes that are there."""
-    names = {f"{new.parent(zone)}/nodes/{identifier}" for identifier in new.node_ids}
-    return [node for node in tpu_api.nodes(context, new.parent(zone)) if node.name in names]
-
-
-def differences(new: QueuedResourceInputs, there: list[Any]) -> list[str]:
-    """`labels of q-0`: fields of nodes that somebody else has changed, or that no update has reached. Pure."""
-    return [f"{field} of {node.name.rpartition('/')[2]}" for node in there for field in _different(new, node)]
-
-
-def lost(new: QueuedResourceInputs, there: list[Any]) -> list[str]:
-    """Nodes that an ACTIVE request should have and has not. Pure."""
-    alive = {node.name.rpartition("/")[2] for node in there if node.state.name not in _LOST}
-    return [identifier for identifier in new.node_ids if identifier not in alive]
-
-
 # --- parts ---
 
 
-def _request(zone: str, found: Any) -> Request:
-    made, _, marked = tpu_cleanup.request_labels(found).get(MADE_LABEL, "").partition("-")
-    state, error = found.state, found.state.failed_data.error
+def _create(context: Context, new: QueuedResourceInputs, zone: str) -> tpu_api.Operation:
+    request_id = str(uuid.uuid4())
+    wanted = body(new, zone)
+    if new.tier == FLEX_START:
+        flexible = flex_start(new, tpu_api.as_json(wanted))
+        return tpu_api.create_flex_start(context, new.parent(zone), new.name, flexible, request_id)
+    return tpu_api.create(context, new.parent(zone), new.name, wanted, request_id)
+
+
+def _look(context: Context, new: QueuedResourceInputs, zone: str) -> Request | None:
+    """What has the request's name in this zone, whosever it is."""
+    resource = tpu_api.get(context, new.path(zone))
+    return _request(zone, resource) if resource is not None else None
+
+
+def _request(zone: str, resource: Any) -> Request:
+    state, error = resource.state, resource.state.failed_data.error
     return Request(
         zone=zone,
         state=str(state.state.name),
-        create_time=found.create_time.isoformat() if found.create_time else "",
-        made=made,
-        fingerprint=marked,
+        create_time=resource.create_time.isoformat() if resource.create_time else "",
+        labels=tpu_cleanup.request_labels(resource),
         code=int(error.code),
         message=str(error.message),
         by_user=state.state_initiator.name == "USER",
-        spot="spot" in found,
+        spot="spot" in resource,
+        reserved=bool(resource.reservation_name),
     )
+
+
+def _there(context: Context, new: QueuedResourceInputs, known: Known, claim: Claim) -> Request | None:
+    """This stack's request once it is past CREATING. Raises ResourceError for another owner's of this stack's name."""
+    for zone in new.places(known.zone):
+        request = _look(context, new, zone)
+        if request is None or request.labels.get(STACK_LABEL) != new.stack:
+            continue
+        if not claim.covers(request.labels):
+            raise _not_ours(new, request, claim)
+        if request.state in ("CREATING", "DELETING"):
+            request = _appeared(context, new, zone, claim)
+        if request is not None:
+            return request
+    return None
 
 
 def _appeared(
     context: Context,
     new: QueuedResourceInputs,
     zone: str,
-    seen: Request | None,
+    claim: Claim,
     started: tpu_api.Operation | None = None,
 ) -> Request | None:
     """The request once it is past CREATING; None where it is gone, and FullError or ResourceError where it never was.
 
-    `seen` is what was just read, `started` the operation of its create, if it is ours.
+    `started` is the operation of its create, if it is ours: then NOT_FOUND is believed only after APPEARS_S.
     """
+    until = context.now() + APPEARS_S
     pauses = tpu_api.polls()
     while True:
-        found = seen or _ours(context, new, zone)
-        seen = None
-        if found is None:
+        request = _look(context, new, zone)
+        if request is not None and not claim.covers(request.labels):
+            raise _not_ours(new, request, claim)
+        if request is None:
             if started is None:
                 return None
-            _refuse_failed(context, new, zone, tpu_api.operation(context, started.name))
-        elif found.state not in ("CREATING", "DELETING"):
-            return found
-        context.report(f"{new.name} in {zone}: {found.state.lower() if found else 'waiting for it to appear'}")
+            _refuse_failed(context, new, zone, tpu_api.operation(context, started.name), context.now() >= until)
+        elif request.state not in ("CREATING", "DELETING"):
+            return request
+        context.report(f"{new.name} in {zone}: {request.state.lower() if request else 'waiting for it to appear'}")
         context.wait(next(pauses))
 
 
-def _ours(context: Context, new: QueuedResourceInputs, zone: str) -> Request | None:
-    found = tpu_api.get(context, new.path(zone))
-    if found is None:
-        return None
-    label = tpu_cleanup.stack_label(found)
-    if label != new.stack:
-        raise _not_ours(new.path(zone), label)
-    return _request(zone, found)
+def _not_ours(new: QueuedResourceInputs, request: Request, claim: Claim) -> ResourceError:
+    path = new.path(request.zone)
+    return ResourceError(tpu_ownership.refusal(path, request.labels, request.state, request.create_time, claim))
 
 
-def _not_ours(path: str, label: str) -> ResourceError:
-    return ResourceError(
-        f"{path} is there already and not this stack's (label {STACK_LABEL}: {label or 'none'}); "
-        f"delete it, or give the stack another `prefix`"
-    )
+def _refuse_failed(
+    context: Context, new: QueuedResourceInputs, zone: str, operation: tpu_api.Operation | None, late: bool
+) -> None:
+    """What the operation says of a request that is not there. `late`: it should be by now."""
+    if operation is not None and operation.code:
+        context.accepted = None
+        if operation.code == _EXHAUSTED or (operation.code == _NOT_FOUND and not _reserves(new)):
+            raise tpu_api.FullError(f"{zone}: {operation.message}")
+        raise ResourceError(f"cannot create {new.path(zone)}: {operation.message}; run `pulumi up` again")
+    if late and (operation is None or operation.done):  # kept in the state: it may appear yet
+        raise ResourceError(
+            f"{new.path(zone)} was accepted and is not there {APPEARS_S:.0f} seconds later: somebody has deleted it at "
+            f"once, or the API is slow; run `pulumi up` again"
+        )
 
 
-def _refuse_failed(context: Context, new: QueuedResourceInputs, zone: str, operation: tpu_api.Operation | None) -> None:
-    """What the operation says of a request that is not there."""
-    if operation is not None and not operation.done:
-        return
-    context.accepted = None
-    if operation is not None and operation.code == _EXHAUSTED:
-        raise tpu_api.FullError(f"{zone}: {operation.message}")
-    why = operation.message if operation is not None and operation.code else "it was deleted at once by somebody else"
-    raise ResourceError(f"cannot create {new.path(zone)}: {why}; run `pulumi up` again")
+def _reserves(new: QueuedResourceInputs) -> bool:
+    return new.tier == "reserved" or bool(new.reservation)
 
 
-def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str) -> None:
-    """The id is taken, by a request or by a node. Of the latter, delete ours that no request owns."""
-    _ours(context, new, zone)
-    for node in nodes(context, new, zone):
-        label = dict(node.labels).get(STACK_LABEL, "")
-        if label != new.stack:
-            raise _not_ours(node.name, label)
-        if node.queued_resource != new.path(zone):
-            tpu_cleanup.remove_node(context, node.name)
+def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, claim: Claim) -> None:
+    """The id is taken, by a request or by a node. Of the latter, delete ours whose request is gone."""
+    until = context.now() + APPEARS_S
+    pauses = tpu_api.polls()
+    while True:
+        if _look(context, new, zone) is not None:
+            return  # _appeared says whose it is
+        nodes = tpu_nodes.there(context, new, zone)
+        for node in nodes:
+            if not claim.covers(node.labels):
+                raise ResourceError(
+                    tpu_ownership.refusal(node.name, node.labels, node.state.name, tpu_nodes.create_time(node), claim)
+                )
+            if not _owned_by_a_request(context, new, zone, node):
+                tpu_cleanup.remove_node(context, node.name)
+        if nodes or context.now() >= until:
+            return
+        # Taken, and not to be seen: made a moment ago by an `up` that was killed.
+        context.report(f"{new.name} in {zone}: waiting for it to appear")
+        context.wait(next(pauses))
 
 
-def _is_usable(context: Context, new: QueuedResourceInputs, found: Request) -> bool:
-    """On the wanted terms and alive; its nodes, if there are any, are then as wanted too."""
+def _owned_by_a_request(context: Context, new: QueuedResourceInputs, zone: str, node: Any) -> bool:
+    """Whether the request that made a node is there; its name has the project's number, not its id."""
+    identifier = str(node.queued_resource).rpartition("/")[2]
+    return bool(identifier) and tpu_api.get(context, f"{new.parent(zone)}/queuedResources/{identifier}") is not None
+
+
+def _is_usable(context: Context, new: QueuedResourceInputs, request: Request, known: Known) -> bool:
+    """On the wanted terms and alive, but for what can be patched on its nodes.
+
+    Raises ResourceError for one that is alive on other terms and was not made by this state.
+    """
     wanted = fingerprint(new)
-    if found.state in ENDED or not same_terms(found.fingerprint, wanted):
+    claim = new.claim(known.made)
+    if request.state in ENDED:
         return False
-    there = nodes(context, new, found.zone)
-    if found.state == "ACTIVE" and lost(new, there):
-        return False
-    if not there:
-        return found.fingerprint == wanted  # without nodes there is nothing to patch, and hosts would start old code
-    patch(context, new, there)
-    return True
+    nodes = tpu_nodes.there(context, new, request.zone) if same_terms(request.terms, wanted) else []
+    # Without nodes there is nothing to patch, and hosts would start old code.
+    if not same_terms(request.terms, wanted) or (not nodes and request.terms != wanted):
+        if claim.knows(request.labels):
+            return False
+        raise _not_ours(new, request, claim)
+    return not (request.state == "ACTIVE" and tpu_nodes.lost(new, nodes))
 
 
-def _why_not(found: Request) -> str:
-    return f"{found.state} ({found.reason})" if found.reason else f"{found.state} on other terms or with lost nodes"
-
-
-def patch(context: Context, new: QueuedResourceInputs, there: list[Any]) -> None:
-    """Put back what differs on nodes that are there."""
-    for node in there:
-        fields = _different(new, node)
-        if not fields:
-            continue
-        context.report(f"updating {', '.join(fields)} of {node.name.rpartition('/')[2]}")
-        operation = tpu_api.update_node(context, {"name": node.name} | _wanted(new, node), fields)
-        pauses = tpu_api.polls()
-        while not operation.done:
-            context.wait(next(pauses))
-            now = tpu_api.operation(context, operation.name)
-            if now is None:
-                break
-            operation = now
-        if operation.code:
-            raise ResourceError(f"cannot update {node.name}: {operation.message}; run `pulumi up` again")
-
-
-def _different(new: QueuedResourceInputs, node: Any) -> list[str]:
-    wanted = _wanted(new, node)
-    there: Mapping[str, Any] = {
-        "labels": dict(node.labels),
-        "tags": list(node.tags),
-        "metadata": {key: value for key, value in node.metadata.items() if key in new.metadata},
-        "description": node.description,
-    }
-    return [field for field in PATCHED if wanted[field] != there[field]]
-
-
-def _wanted(new: QueuedResourceInputs, node: Any) -> dict[str, Any]:
-    """Labels of the request's own and of Google stay."""
-    kept = {key: value for key, value in node.labels.items() if key == MADE_LABEL or key.startswith("goog")}
-    return {
-        "labels": {**new.labels, **kept},
-        "tags": new.tags,
-        "metadata": new.metadata,
-        "description": new.description,
-    }
+def _why_not(request: Request) -> str:
+    return (
+        f"{request.state} ({request.reason})"
+        if request.reason
+        else f"{request.state} on other terms or with lost nodes"
+    )

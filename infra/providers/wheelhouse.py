@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.store import open_store
 from infra.paths import ROOT
 from infra.providers import children
-from infra.providers.resource import Context, Outputs, Resource, ignored, replaces, updates
+from infra.providers.made_at import stored_at
+from infra.providers.resource import Context, Outputs, Resource, Service, ignored, replaces, updates
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,9 @@ class Wheelhouse(Resource[WheelhouseInputs]):
     token: ClassVar[str] = "slipway:artifacts:Wheelhouse"
     inputs = WheelhouseInputs
     timeout_s: ClassVar[float] = 2 * 3600.0
+
+    def service(self, values: Mapping[str, Any]) -> Service | None:
+        return stored_at(str(values["store"]))
 
     def create(self, context: Context, new: WheelhouseInputs) -> tuple[str, Outputs]:
         self._ensure(context, new)

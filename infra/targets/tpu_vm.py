@@ -15,7 +15,7 @@ from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.store import NoBucketError, StoreError, open_store
 from infra.components.resources import BundleArgs, WheelhouseArgs
 from infra.components.tpu_slice import TpuSlice, TpuSliceArgs
-from infra.names import stack_label
+from infra.names import label_value, stack_label
 from infra.preview.fit import ask
 from infra.preview.fit.compiler import Limits
 from infra.preview.fit.request import FitRequest
@@ -68,7 +68,9 @@ def slice_args(settings: TpuVmSettings, made: TpuVmPlan) -> TpuSliceArgs:
     software, store, request = made.software, made.artifacts, made.request
     contents, wheels = software.contents, software.wheelhouse
     return TpuSliceArgs(
-        guard=TpuStackGuardInputs(settings.project, stack_label(settings.stack), list(settings.zones)),
+        guard=TpuStackGuardInputs(
+            settings.project, stack_label(settings.stack), list(settings.zones), label_value(settings.owner)
+        ),
         wheelhouse=WheelhouseArgs(store, wheels.id, software.build_arguments),
         bundle=BundleArgs(
             store=store,

@@ -23,14 +23,13 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from infra.emulators.tpu_api import Call, Cloud, Fault, FaultKind, Timings, TpuApi
-from infra.names import STACK_LABEL
 from infra.providers import tpu_api
 from infra.providers.resource import ResourceError
 from tests.unit.tpu_stack import Stack, wanted
 
 SURVIVES, UP, DESTROY, OUTLIVED = "survives", "killed, then up", "killed, then destroy", "provider outlives its engine"
 ENDS = (SURVIVES, UP, DESTROY, OUTLIVED)
-LABELS = {STACK_LABEL: "s", "team": "a"}
+LABELS = {**wanted().labels, "team": "a"}
 # Every state is passed through, in few polls.
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=8, boot_s=8, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
 _WORKERS = 3

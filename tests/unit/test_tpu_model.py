@@ -26,7 +26,7 @@ STEPS = 2000
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
 CHANGES: list[dict[str, Any]] = [
     {},
-    {"labels": {STACK_LABEL: "s", "team": "a"}},
+    {"labels": {**wanted().labels, "team": "a"}},
     {"tags": ["u"]},
     {"metadata": {"startup-script": "#! other"}},
     {"description": "d"},

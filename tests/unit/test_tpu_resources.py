@@ -6,16 +6,26 @@ import dataclasses
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from infra.names import STACK_LABEL
 from infra.paths import ROOT
+from infra.providers.input_types import UNKNOWN
 from infra.providers.queued_resource import QueuedResource
-from infra.providers.resource import UNKNOWN, OnChange, ResourceError
+from infra.providers.resource import OnChange, ResourceError
 from infra.providers.slice_ready import SliceReady, ready_hosts
-from infra.providers.tpu_inputs import METADATA_LIMIT, QueuedResourceInputs, body, fingerprint, problems, same_terms
+from infra.providers.tpu_inputs import (
+    METADATA_LIMIT,
+    QueuedResourceInputs,
+    body,
+    fingerprint,
+    flex_start,
+    problems,
+    same_terms,
+)
 from infra.providers.tpu_stack_guard import TpuStackGuard
 
 ZONE = "us-east5-b"
@@ -75,9 +85,13 @@ def test_tiers_policies_and_sizes() -> None:
     assert body(with_(tier="guaranteed", min_duration_s=60), ZONE)["guaranteed"] == {"min_duration": {"seconds": 60}}
     reserved = body(with_(tier="reserved", reservation="r"), ZONE)
     assert reserved["reservation_name"] == "projects/p/locations/us-east5-b/reservations/r"
-    assert reserved["tpu"]["node_spec"][0]["node"]["scheduling_config"] == {"reserved": True}
-    policy = body(with_(valid_until_s=60, valid_after="2026-12-01T00:00:00Z"), ZONE)["queueing_policy"]
-    assert policy == {"valid_until_duration": {"seconds": 60}, "valid_after_time": "2026-12-01T00:00:00Z"}
+    assert "guaranteed" not in reserved
+    any_of_the_zone = body(with_(tier="reserved"), ZONE)["reservation_name"]
+    assert any_of_the_zone == "projects/p/locations/us-east5-b/reservations/-"
+    of_a_folder = "folders/7/locations/us-east5-b/reservations/r"
+    assert body(with_(tier="reserved", reservation=of_a_folder), ZONE)["reservation_name"] == of_a_folder
+    policy = body(with_(valid_until_s=60), ZONE)["queueing_policy"]
+    assert policy == {"valid_until_duration": {"seconds": 60}}
     assert node_spec(nodes=32)["multislice_params"] == {"node_count": 32, "node_id_prefix": "q"}
     assert with_(nodes=3).node_ids == ("q-0", "q-1", "q-2")
     by_topology = node_spec(accelerator_type="", accelerator_kind="V6E", topology="4x8")["node"]
@@ -89,11 +103,29 @@ def test_tiers_policies_and_sizes() -> None:
     assert node_spec(secure_boot=True)["node"]["shielded_instance_config"] == {"enable_secure_boot": True}
 
 
+def test_a_beginning_and_an_end_are_one_interval_for_the_api_takes_one_constraint() -> None:
+    now = datetime(2026, 11, 30, 23, 0, tzinfo=UTC)
+    both = with_(valid_until_s=7200, valid_after="2026-12-01T00:00:00Z")
+    assert body(both, ZONE, now)["queueing_policy"] == {
+        "valid_interval": {"start_time": {"seconds": 1796083200}, "end_time": {"seconds": 1796083200 + 3600}}
+    }
+
+
+def test_flex_start_is_v2alpha1s_own_json() -> None:
+    request = {"tpu": {"nodeSpec": [{"parent": "p", "multisliceParams": {"nodeCount": 2, "nodeIdPrefix": "q"}}]}}
+    assert flex_start(with_(tier="flex-start", max_run_duration_s=3600), request) == {
+        "tpu": {"nodeSpec": [{"parent": "p", "multiNodeParams": {"nodeCount": 2, "nodeIdPrefix": "q"}}]},
+        "provisioningModel": "FLEX_START",
+        "runDuration": {"maxRunDuration": "3600s"},
+    }
+
+
 def test_google_has_every_field_that_is_sent() -> None:
     """The client refuses a field it does not know; in a process of its own, because its import is slow."""
     changes = [
         {},
         {"nodes": 2, "tier": "spot", "valid_until_s": 60, "valid_after": "2026-12-01T00:00:00Z", "cidr_block": "1"},
+        {"valid_after_s": 60},
         {"tier": "guaranteed", "min_duration_s": 60, "networks": [{"network": "a", "can_ip_forward": True}] * 2},
         {"tier": "reserved", "reservation": "r", "secure_boot": True, "description": "d"},
         {"accelerator_type": "", "accelerator_kind": "V6E", "topology": "4x8"},
@@ -116,8 +148,10 @@ def test_google_has_every_field_that_is_sent() -> None:
         ({"nodes": 0}, "nodes", "give the number of slices, from 1"),
         ({"name": "Q"}, "name", "'Q' is not a node's id"),
         ({"name": "q" * 62, "nodes": 11}, "name", "at most 63"),
-        ({"tier": "cheap"}, "tier", "allowed: on-demand, spot, reserved, guaranteed"),
+        ({"tier": "cheap"}, "tier", "allowed: on-demand, spot, reserved, guaranteed, flex-start"),
         ({"reservation": "r"}, "reservation", "goes with tier reserved or guaranteed, not with on-demand"),
+        ({"tier": "flex-start"}, "max_run_duration_s", "flex-start with it"),
+        ({"max_run_duration_s": 60}, "max_run_duration_s", "goes with tier flex-start"),
         ({"min_duration_s": 1}, "min_duration_s", "goes with tier guaranteed"),
         ({"valid_until_s": 1, "valid_until": "2026-12-01T00:00:00Z"}, "valid_until", "not both"),
         ({"topology": "4x8"}, "accelerator_type", "accelerator_kind with topology"),

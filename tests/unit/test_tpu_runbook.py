@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from infra.emulators.tpu_api import Behaviour, Cloud, FaultKind, OperationEnds, QuotaRefusal, QuotaTier, Timings, TpuApi
-from infra.names import STACK_LABEL
 from infra.providers.resource import ResourceError
 from infra.providers.tpu_api import ENDPOINT
 from tests.unit.tpu_stack import ZONES, Stack, wanted
@@ -33,8 +32,9 @@ def test_a_request_of_that_name_without_our_label_is_never_touched(api: TpuApi) 
     Stack(wanted("other", name="q", zones=ZONES[:1]), api.advance).up()
     stack = Stack(wanted("s", name="q", zones=ZONES[:1]), api.advance)
     assert refused(stack) == (
-        "projects/p/locations/us-east5-b/queuedResources/q is there already and not this stack's (label slipway-stack: "
-        "other); delete it, or give the stack another `prefix`"
+        "projects/p/locations/us-east5-b/queuedResources/q is ACTIVE and made just now, by stack other of alice; give "
+        "this stack another `prefix`, or if that may go: gcloud compute tpus queued-resources delete q "
+        "--zone=us-east5-b --project=p --force"
     )
     stack.destroy()
     assert len(api.cloud.requests) == 1
@@ -169,7 +169,7 @@ def test_an_outage_ends_in_one_sentence(api: TpuApi) -> None:
 def test_a_changed_prefix_leaves_nothing_of_the_old_name(api: TpuApi) -> None:
     stack = Stack(wanted(), api.advance)
     stack.up()
-    stack.request = dataclasses.replace(stack.request, name="r", labels={STACK_LABEL: "s"})
+    stack.request = dataclasses.replace(stack.request, name="r")
     stack.up()
     assert [name.rpartition("/")[2] for name in api.cloud.requests] == ["r"]
     stack.destroy()

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.names import STACK_LABEL
+from infra.names import OWNER_LABEL, STACK_LABEL
 from infra.providers.queued_resource import QueuedResource
 from infra.providers.resource import Context, OnChange, Resource, ResourceError
 from infra.providers.slice_ready import SliceReady, SliceReadyInputs
 from infra.providers.tpu_inputs import QueuedResourceInputs
 from infra.providers.tpu_stack_guard import TpuStackGuard, TpuStackGuardInputs
 
+OWNER = "alice"
 ZONES = ["us-east5-b", "us-east5-a"]
 RESOURCES: dict[str, Resource[Any]] = {"guard": TpuStackGuard(), "request": QueuedResource(), "ready": SliceReady()}
 
@@ -53,7 +54,7 @@ def wanted(stack: str = "s", **changes: Any) -> QueuedResourceInputs:
         networks=[{"network": "n", "subnetwork": "s", "enable_external_ips": False}],
         service_account="sa",
         scopes=["scope"],
-        labels={STACK_LABEL: stack},
+        labels={STACK_LABEL: stack, OWNER_LABEL: OWNER},
         tags=["t"],
         metadata={"startup-script": "#!"},
         data_disks=[],
@@ -80,7 +81,9 @@ class Stack:
 
     def up(self) -> None:
         """Raises ResourceError where a step fails; what was accepted is in the state."""
-        guard = TpuStackGuardInputs(self.request.project, self.label, self.request.zones)
+        guard = TpuStackGuardInputs(
+            self.request.project, self.label, self.request.zones, self.request.labels[OWNER_LABEL]
+        )
         self._step("guard", dataclasses.asdict(guard))
         self._step("request", dataclasses.asdict(self.request))
         made = self.state["request"]["outputs"]["made"]
@@ -103,7 +106,7 @@ class Stack:
     def destroy(self) -> None:
         for name in [name for name in reversed(RESOURCES) if name in self.state]:
             kept = self.state[name]
-            RESOURCES[name].delete(self._context(name), kept["id"], kept["outputs"])
+            RESOURCES[name].delete(self._context(name), kept["id"], kept["inputs"] | kept["outputs"])
             del self.state[name]
             self.checkpoint()
 

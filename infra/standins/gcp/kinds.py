@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.providers.resource import UNKNOWN, ResourceError
+from infra.providers.input_types import UNKNOWN
+from infra.providers.resource import ResourceError
 from infra.standins.gcp.schema import ListOf, MapOf, ObjectOf, ResourceType, Scalar, Type
 
 # Where a thing lies and what it is called cannot be changed, whatever it is.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
-from infra.providers.resource import UNKNOWN
+from infra.providers.input_types import UNKNOWN
 from infra.standins.gcp.schema import (
     Anything,
     Field,

@@ -1,0 +1,64 @@
+"""At which service a resource was made, and by which release: kept in its state, and checked before it is touched.
+
+A `destroy` that reaches another service than `up` did would report success while what was made runs on and bills. So a
+resource is read, updated and deleted only where it was made. Pure but for asking whether something is there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service
+
+# Of what a resource keeps in the state; a state without one was written by 0.1.0.
+# 1: inputs and outputs. 2: also the service that it was made at.
+VERSION = 2
+VERSION_KEY, SERVICE_KEY = "state_version", "service"
+_STORAGE, _STORAGE_VARIABLE = "storage.googleapis.com", "STORAGE_EMULATOR_HOST"  # the variable is Google's client's
+
+
+def stored_at(store: str) -> Service | None:
+    """Who keeps an artifact store; None for a directory."""
+    if not store.startswith("gs://"):
+        return None
+    return Service(_STORAGE, _STORAGE_VARIABLE, os.environ.get(_STORAGE_VARIABLE, ""))
+
+
+def stamp(resource: Resource[Any], values: Mapping[str, Any]) -> Outputs:
+    """What is added to a resource's outputs."""
+    service = resource.service(values)
+    return {VERSION_KEY: VERSION} | ({SERVICE_KEY: service.name} if service else {})
+
+
+def check(resource: Resource[Any], context: Context, identifier: str, state: Outputs) -> None:
+    """Raises ResourceError where this release, or the service that would answer now, is not the one to ask."""
+    name = context.urn.rpartition("::")[2]
+    if state.get(VERSION_KEY, 1) > VERSION:
+        raise ResourceError(
+            f"{name} was written by a newer Slipway (state version {state[VERSION_KEY]}, this one knows {VERSION}); "
+            f"update this clone, then run it again"
+        )
+    service = resource.service(state)
+    if service is None:
+        return
+    recorded = str(state.get(SERVICE_KEY, ""))
+    if recorded and recorded != service.name:
+        raise ResourceError(_elsewhere(name, identifier, recorded, service, context.urn))
+    # 0.1.0 did not record it: what the stand-in of a service does not have may be running at the real one.
+    if not recorded and service.instead and not resource.is_there(context, identifier, state):
+        raise ResourceError(_elsewhere(name, identifier, service.real, service, context.urn, " (as far as is known)"))
+
+
+def _elsewhere(name: str, identifier: str, recorded: str, service: Service, urn: str, certainty: str = "") -> str:
+    first = f"{name} ({identifier}) was made at {recorded}{certainty}, but {service.name} would be asked now"
+    if recorded == service.real:
+        return (
+            f"{first}: it was not touched, and may be running and billed; run `unset {service.variable}`, "
+            f"then the same command again"
+        )
+    return (
+        f"{first}: it was not touched; run `export {service.variable}={recorded}`, with that emulator running, then "
+        f"the same command again; if it is gone for good: pulumi state delete '{urn}'"
+    )
