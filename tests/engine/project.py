@@ -106,6 +106,17 @@ class Project:
         resources = exported["deployment"].get("resources") or []
         return {r["urn"].split("::")[-1]: r for r in resources if r["type"] == "sample:index:Thing"}
 
+    def edit_state(self, edit: Callable[[dict[str, Any]], None]) -> None:
+        """Change every resource of the sample provider in the state, as another release would have written it."""
+        exported = json.loads(self.run("stack", "export", "--stack", "t").stdout)
+        for resource in exported["deployment"]["resources"]:
+            if resource["type"] == "sample:index:Thing":
+                edit(resource)
+        file = self.directory / "state.json"
+        file.write_text(json.dumps(exported))
+        imported = self.run("stack", "import", "--stack", "t", "--file", str(file))
+        assert imported.returncode == 0, imported.stderr
+
     def _command(self, arguments: tuple[str, ...]) -> list[str]:
         return [str(ENGINE / "pulumi"), *arguments, "--non-interactive"]
 

@@ -74,13 +74,13 @@ def _escaped(text: str) -> str:
 
 
 def templated(text: str, values: Mapping[str, str], clone: Clone) -> str:
-    for placeholder, value in (values | {"{clone}": str(clone.directory)}).items():
+    for placeholder, value in ({**values, "{clone}": str(clone.directory)}).items():
         text = text.replace(_escaped(value), placeholder)
     return text
 
 
 def filled(text: str, values: Mapping[str, str], clone: Clone) -> str:
-    for placeholder, value in (values | {"{clone}": str(clone.directory)}).items():
+    for placeholder, value in ({**values, "{clone}": str(clone.directory)}).items():
         text = text.replace(placeholder, _escaped(value))
     return text
 

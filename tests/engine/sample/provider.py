@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
+from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service, ignored, replaces, updates
 from infra.providers.server import serve
 
 
@@ -16,7 +18,10 @@ class ThingInputs:
     path: str = replaces()
     size: int = updates()
     gate: str = ignored(default="")  # create waits until this file exists
-    trouble: str = ignored(default="")  # "refuse" before anything exists, "fail" after, "fault" for a bug
+    trouble: str = ignored(default="")  # "refuse" before anything exists, "fail" after, "fault" and "check" for bugs
+    paint: str = replaces("a thing is painted once", default="grey")  # plays an input that a later release has added
+    note: str | None = updates(default=None)
+    parts: list[dict[str, int]] = updates(default_factory=list)
 
 
 class Thing(Resource[ThingInputs]):
@@ -25,6 +30,14 @@ class Thing(Resource[ThingInputs]):
     token: ClassVar[str] = "sample:index:Thing"
     inputs = ThingInputs
     refresh_before_update: ClassVar[bool] = True
+
+    def service(self, values: Mapping[str, Any]) -> Service:
+        return Service("things.example.com", "THINGS_ENDPOINT", os.environ.get("THINGS_ENDPOINT", ""))
+
+    def check(self, values: Mapping[str, Any]) -> list[tuple[str, str]]:
+        if values.get("trouble") == "check":
+            raise KeyError("nobody expected this")
+        return super().check(values)
 
     def create(self, context: Context, new: ThingInputs) -> tuple[str, Outputs]:
         if new.trouble == "refuse":
