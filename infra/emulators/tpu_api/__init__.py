@@ -10,11 +10,12 @@ leave open is a field of Behaviour, or marked "our choice" in the code.
 
 from infra.emulators.tpu_api.cloud import Cloud
 from infra.emulators.tpu_api.faults import Call, Fault, FaultKind
-from infra.emulators.tpu_api.pools import QuotaTier
+from infra.emulators.tpu_api.pools import QuotaTier, ZoneRefusal
 from infra.emulators.tpu_api.records import (
     HOST_READY,
     Behaviour,
     GuestAttribute,
+    Hidden,
     NodeState,
     OperationEnds,
     QuotaRefusal,
@@ -32,6 +33,7 @@ __all__ = [
     "Fault",
     "FaultKind",
     "GuestAttribute",
+    "Hidden",
     "NodeState",
     "OperationEnds",
     "QuotaRefusal",
@@ -40,4 +42,5 @@ __all__ = [
     "Tier",
     "Timings",
     "TpuApi",
+    "ZoneRefusal",
 ]

@@ -6,6 +6,7 @@ Rules come from the client's docstrings and the hardware table; what they leave 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from functools import cache
 from typing import Any
 
 from infra import hardware
-from infra.emulators.tpu_api import messages
-from infra.emulators.tpu_api.messages import ApiError, Code
+from infra.emulators.tpu_api import errors, messages
+from infra.emulators.tpu_api.errors import ApiError, Code
+from infra.emulators.tpu_api.extras import Extras
 from infra.emulators.tpu_api.records import Tier
 from infra.hardware import Accelerator, Api
 
@@ -43,17 +45,26 @@ _OUTPUT_ONLY = (
     "queued_resource",
     "multislice_node",
 )
+_PROVISIONING_MODELS = ("STANDARD", "SPOT", "RESERVATION_BOUND", "FLEX_START")
+_LONGEST_RUN_S = 7 * 86_400.0
 MUTABLE = ("description", "tags", "labels", "metadata", "network_config.enable_external_ips")
 
 
 @dataclass(frozen=True)
 class Place:
+    """A zone of a project."""
+
     project: str
     zone: str
 
     @property
     def name(self) -> str:
         return f"projects/{self.project}/locations/{self.zone}"
+
+    @property
+    def numbered_name(self) -> str:
+        """With the project's number, as the service shows it in parents and in nodes' queuedResource."""
+        return f"projects/{project_number(self.project)}/locations/{self.zone}"
 
     @staticmethod
     def of(name: str) -> Place:
@@ -69,7 +80,15 @@ class Wanted:
     row: Accelerator
     tier: Tier
     node_names: tuple[str, ...]
-    reservation: str
+    reservation: str = ""
+    runs_for_s: float | None = None
+
+
+def project_number(project: str) -> str:
+    """Of its id: made up, always the same, twelve digits as real ones have. A number stays as it is."""
+    if project.isdecimal():
+        return project
+    return str(10**11 + int.from_bytes(hashlib.sha256(project.encode()).digest()) % (9 * 10**11))
 
 
 @cache
@@ -89,8 +108,7 @@ def runtime_versions() -> tuple[str, ...]:
 
 def check_zone(place: Place) -> None:
     if place.zone not in zones():
-        message = f"Permission denied on 'locations/{place.zone}' (or it may not exist)."
-        raise ApiError(Code.PERMISSION_DENIED, message, "LOCATION_POLICY_VIOLATED", location=place.zone)
+        raise errors.no_such_location(project_number(place.project), place.zone)
 
 
 def check_id(kind: str, name: str) -> None:
@@ -136,31 +154,57 @@ def check_mutable(node: Any) -> None:
         raise invalid("node.metadata", f"a value has at most {_MAX_METADATA_VALUE} bytes, all {_MAX_METADATA}")
 
 
-def check_request(place: Place, request_id: str, message: Any) -> Wanted:
+def check_request(place: Place, request_id: str, message: Any, extras: Extras) -> Wanted:
     """A queued resource as it was sent, `request_id` its own id. Raises ApiError."""
     if not message.HasField("tpu") or not len(message.tpu.node_spec):
         raise invalid("queued_resource.tpu.node_spec", "it is required")
     if len(message.tpu.node_spec) > 1:
         raise invalid("queued_resource.tpu.node_spec", "several specs are not supported (our choice); use multislice")
     (spec,) = message.tpu.node_spec
-    if spec.parent != place.name:
+    if spec.parent not in (place.name, place.numbered_name):
         raise invalid("node_spec.parent", f"{spec.parent!r} is not the parent of the request, {place.name!r}")
     row = check_node(place, spec.node)
     node_names = tuple(f"{place.name}/nodes/{name}" for name in _node_ids(request_id, spec))
-    reserved = spec.node.scheduling_config.reserved or bool(message.reservation_name)
     if message.reservation_name and not re.fullmatch(
-        rf"{re.escape('projects/')}[^/]+/locations/{re.escape(place.zone)}/reservations/[^/]+", message.reservation_name
+        rf"(projects|folders|organizations)/[^/]+/locations/{re.escape(place.zone)}/reservations/[^/]+",
+        message.reservation_name,
     ):
         raise invalid("reservation_name", f"{message.reservation_name!r} is not a reservation in {place.zone}")
-    scheduling = spec.node.scheduling_config
-    if message.HasField("spot") or scheduling.spot or scheduling.preemptible:
-        if reserved:
-            raise invalid("tier", "spot capacity is not drawn from a reservation")
-        return Wanted(row, Tier.SPOT, node_names, "")
-    if reserved:
-        return Wanted(row, Tier.RESERVED, node_names, message.reservation_name)
-    tier = Tier.GUARANTEED if message.HasField("guaranteed") else Tier.ON_DEMAND
-    return Wanted(row, tier, node_names, "")
+    tier = _tier(message, extras)
+    reservation = message.reservation_name if tier is Tier.RESERVED else ""
+    return Wanted(row, tier, node_names, reservation, _run_s(tier, extras))
+
+
+def _tier(message: Any, extras: Extras) -> Tier:
+    """gcloud alpha says STANDARD to whatever it has no better word for, so that says nothing."""
+    model = extras.request.get("provisioningModel", "STANDARD")
+    if model not in _PROVISIONING_MODELS:
+        raise invalid("provisioning_model", f"{model!r} is not one of {', '.join(_PROVISIONING_MODELS)}")
+    scheduling = message.tpu.node_spec[0].node.scheduling_config
+    reserved = extras.guaranteed.get("reserved") or model == "RESERVATION_BOUND"
+    asked = {
+        Tier.FLEX_START: model == "FLEX_START",
+        Tier.SPOT: message.HasField("spot") or scheduling.spot or scheduling.preemptible or model == "SPOT",
+        Tier.RESERVED: scheduling.reserved or bool(message.reservation_name) or reserved,
+    }
+    tiers = [tier for tier, is_asked in asked.items() if is_asked]
+    if len(tiers) > 1:
+        raise invalid("tier", f"{tiers[0]} capacity is not {tiers[1]}; ask for one of them (our choice)")
+    return tiers[0] if tiers else Tier.GUARANTEED if message.HasField("guaranteed") else Tier.ON_DEMAND
+
+
+def _run_s(tier: Tier, extras: Extras) -> float | None:
+    """How long a request may be ACTIVE; flex-start has seven days at most, and where it says nothing (our choice)."""
+    duration = extras.request.get("runDuration", {})
+    unknown = set(duration) - {"maxRunDuration", "terminationTime"}
+    if unknown:
+        raise invalid("run_duration", f"unknown name {min(unknown)!r}")
+    if "maxRunDuration" not in duration:
+        return _LONGEST_RUN_S if tier is Tier.FLEX_START else None
+    seconds = messages.seconds_of(messages.parse_duration(duration["maxRunDuration"]))
+    if not 0 < seconds <= _LONGEST_RUN_S:
+        raise invalid("run_duration.max_run_duration", f"{seconds:g} s is not above 0 and at most 7 days")
+    return seconds
 
 
 def without_outputs(node: Any) -> Any:
@@ -204,15 +248,19 @@ def _types() -> dict[str, Accelerator]:
 
 
 def _row(place: Place, node: Any) -> Accelerator:
-    check_zone(place)
     configured = node.HasField("accelerator_config")
     if bool(node.accelerator_type) == configured:
         raise invalid("node.accelerator_type", "give it or accelerator_config, not both")
     row = _configured(node.accelerator_config) if configured else _types().get(node.accelerator_type)
-    asked = messages.plain(node.accelerator_config) if configured else node.accelerator_type
     if row is None or place.zone not in row.zones:
-        raise invalid("node.accelerator_type", f"{asked!r} is not available in {place.zone}")
+        raise errors.not_in_zone(asked_accelerator(node), place.zone)
     return row
+
+
+def asked_accelerator(node: Any) -> str:
+    """As a refusal names it; a type with its topology where it was asked for so (our choice)."""
+    config = messages.plain(node.accelerator_config)
+    return node.accelerator_type or f"{config.get('type', '')} {config.get('topology', '')}"
 
 
 def _configured(config: Any) -> Accelerator | None:

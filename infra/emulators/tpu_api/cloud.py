@@ -1,27 +1,29 @@
-"""The simulated cloud: what a client can ask of it and what a script can do to it.
+"""The simulated cloud: what a client can ask of it.
 
 Owns what each of these means for requests and nodes. Refuses to own messages of calls (service.py), HTTP (server.py),
-what is refused by its form (checks.py), what follows later (machine.py) and how much there is (pools.py).
+what is refused by its form (checks.py), what follows later (machine.py), what a script does (levers.py) and how much
+there is (pools.py).
 
-Written from the documentation and the client's docstrings; never compared with the real service. What they leave open
-is a field of Behaviour, or marked "our choice".
+Written from the documentation, the client's docstrings and answers that others published (gcp.md section 9, read
+2026-11-21): those are marked "seen". Never compared with the real service by us. What none of them says is a field of
+Behaviour, or marked "our choice".
 """
 
 from __future__ import annotations
 
-import difflib
-import re
+import dataclasses
 from typing import Any
 
-from infra.emulators.tpu_api import checks, messages
+from infra.emulators.tpu_api import checks, errors, messages
 from infra.emulators.tpu_api.checks import Place, Wanted, check_request, without_outputs
-from infra.emulators.tpu_api.ledger import not_found
-from infra.emulators.tpu_api.machine import INACTIVE, Machine
-from infra.emulators.tpu_api.messages import ApiError, Code
-from infra.emulators.tpu_api.pools import Claim, QuotaTier
+from infra.emulators.tpu_api.errors import ApiError, Code
+from infra.emulators.tpu_api.extras import Extras
+from infra.emulators.tpu_api.levers import Levers
+from infra.emulators.tpu_api.machine import INACTIVE
+from infra.emulators.tpu_api.pools import Claim, ZoneRefusal
 from infra.emulators.tpu_api.records import (
     Failure,
-    GuestAttribute,
+    Hidden,
     Initiator,
     Node,
     NodeState,
@@ -31,34 +33,35 @@ from infra.emulators.tpu_api.records import (
     RequestState,
     Tier,
 )
-from infra.hardware import Accelerator, families
+from infra.hardware import Accelerator
 
 
-class Cloud(Machine):
+class Cloud(Levers):
     """Whoever calls from several threads holds a lock around each call."""
 
     # --- queued resources ---
 
-    def create_request(self, place: Place, request_id: str, message: Any) -> Operation:
+    def create_request(self, place: Place, request_id: str, message: Any, extras: Extras | None = None) -> Operation:
         """Puts a request into the queue. Raises ApiError."""
         request_id = request_id or f"qr-{self._next_number()}"
         name = f"{place.name}/queuedResources/{request_id}"
         if name in self.requests:
             raise ApiError(Code.ALREADY_EXISTS, f"Resource '{name}' already exists.", "RESOURCE_ALREADY_EXISTS")
-        wanted = check_request(place, request_id, message)
+        extras = extras or Extras()
+        wanted = check_request(place, request_id, message, extras)
         if taken := [name for name in wanted.node_names if name in self.nodes]:
             raise ApiError(Code.ALREADY_EXISTS, f"Resource '{taken[0]}' already exists.", "RESOURCE_ALREADY_EXISTS")
-        if wanted.reservation and self.pools.reservation(wanted.reservation) is None:
-            raise ApiError(
-                Code.NOT_FOUND, f"Reservation '{wanted.reservation}' was not found.", "RESERVATION_NOT_FOUND"
-            )
         request = self._new_request(name, wanted, message)
-        refused = self._over_quota(self._claim(request))
-        if refused and self.behaviour.quota_refusal is QuotaRefusal.AT_CALL:
-            raise refused
+        request.extras = dataclasses.asdict(extras)
+        claim = self._claim(request)
+        self._refuse_at_call(claim, request.message.tpu.node_spec[0].node)
+        over_quota = self._over_quota(claim)
+        if over_quota and self.behaviour.quota_refusal is QuotaRefusal.AT_CALL:
+            raise over_quota
         operation = self.new_operation("create", name)
-        if refused and self.behaviour.quota_refusal is QuotaRefusal.IN_OPERATION:
-            return self._complete(operation, _failure(refused))
+        refused = over_quota if self.behaviour.quota_refusal is QuotaRefusal.IN_OPERATION else None
+        if refused := refused or self._refused_in_operation(claim, stays=False):
+            return self._complete(operation, refused.failure, after_s=self.timings.admit_s)
         self.requests[name] = request
         request.create_operation = operation.name
         self._log(name, f"requested: {len(wanted.node_names)} x {wanted.row.name}, {wanted.tier}")
@@ -67,7 +70,7 @@ class Cloud(Machine):
 
     def delete_request(self, name: str, force: bool) -> Operation:
         """Deletes a request, with `force` its nodes too. Raises ApiError."""
-        request = self.request(name)
+        request = self.request(name, Hidden.DELETE)
         nodes = self._nodes_of(request)
         if request.state is RequestState.DELETING:
             if self.behaviour.deletes_join:
@@ -89,7 +92,7 @@ class Cloud(Machine):
 
     def reset_request(self, name: str) -> Operation:
         """Restarts the hosts of an ACTIVE request (our choice: another one is refused)."""
-        request = self.request(name)
+        request = self.request(name, Hidden.DELETE)
         if request.state is not RequestState.ACTIVE:
             message = f"'{name}' is {request.state}: only an ACTIVE queued resource can be reset."
             raise ApiError(Code.FAILED_PRECONDITION, message, "INVALID_STATE")
@@ -97,15 +100,26 @@ class Cloud(Machine):
             self._set_node(node, NodeState.RESTARTING, self.timings.update_s)
         return self._complete(self.new_operation("reset", name))
 
-    def request(self, name: str) -> Request:
-        if name not in self.requests:
-            raise not_found(name)
+    def _refuse_at_call(self, claim: Claim, node: Any) -> None:
+        refused = self.pools.refusal_of(claim)
+        if refused and refused.how is ZoneRefusal.NOT_IN_ZONE:
+            raise errors.not_in_zone(checks.asked_accelerator(node), claim.zone)
+
+    def request(self, name: str, call: Hidden) -> Request:
+        """As that kind of call finds it. Raises ApiError."""
+        if name not in self.requests or self.is_hidden(self.requests[name], call):
+            raise errors.not_found(name)
         return self.requests[name]
+
+    def is_hidden(self, request: Request, call: Hidden) -> bool:
+        is_young = self.now_s < request.create_s + self.behaviour.appears_after_s
+        return is_young and self.behaviour.hidden_from.includes(call)
 
     def _new_request(self, name: str, wanted: Wanted, message: Any) -> Request:
         kept = messages.copy(message)
         kept.name = name
         kept.ClearField("state")
+        kept.tpu.node_spec[0].parent = Place.of(name).name
         kept.tpu.node_spec[0].node.CopyFrom(without_outputs(message.tpu.node_spec[0].node))
         messages.set_time(kept.create_time, self.now_s)
         not_before, expires = _interval(kept, self.now_s)
@@ -121,7 +135,8 @@ class Cloud(Machine):
             due_s=self.now_s + self.timings.admit_s,
             not_before_s=not_before,
             expires_s=expires,
-            reservation=wanted.reservation,
+            reservation=self.by_id(wanted.reservation),
+            runs_for_s=wanted.runs_for_s,
         )
 
     # --- nodes ---
@@ -135,14 +150,19 @@ class Cloud(Machine):
         spot = scheduling.spot or scheduling.preemptible
         tier = Tier.SPOT if spot else Tier.RESERVED if scheduling.reserved else Tier.ON_DEMAND
         claim = Claim(place.project, place.zone, row, tier, 1)
-        if refused := self._over_quota(claim):
-            raise refused
+        self._refuse_at_call(claim, message)
+        if over_quota := self._over_quota(claim):
+            raise over_quota
         operation = self.new_operation("create", name)
         taken = self.capacity_claims()
         reservation = self.pools.reservation_for(claim, taken) if tier is Tier.RESERVED else ""
-        if self.pools.full(claim, taken) or (tier is Tier.RESERVED and not reservation):
-            message = f'There is no more capacity in the zone "{place.zone}"; you can try in another zone.'
-            return self._complete(operation, Failure(Code.RESOURCE_EXHAUSTED.number, message))
+        refused = self._refused_in_operation(claim)
+        if self.pools.full(claim, taken):
+            refused = errors.no_capacity(place.zone)
+        elif tier is Tier.RESERVED and not reservation:
+            refused = errors.reservation_full()
+        if refused:
+            return self._complete(operation, refused.failure, after_s=self.timings.admit_s)
         node = self._new_node(name, row, tier, message)
         node.due_s, node.reservation = self.now_s + self.timings.provision_s, reservation
         self.settle()
@@ -166,6 +186,8 @@ class Cloud(Machine):
         node = self.node(name)
         if node.state is NodeState.DELETING:
             raise ApiError(Code.FAILED_PRECONDITION, f"'{name}' is being deleted.", "INVALID_STATE")
+        if self.behaviour.updates_conflict and self._is_updating(name):
+            raise ApiError(Code.ABORTED, f"'{name}' is already being updated.", "OPERATION_IN_PROGRESS")
         for path in paths:
             source, target, (*outer, last) = message, node.message, path.split(".")
             for part in outer:
@@ -179,6 +201,10 @@ class Cloud(Machine):
                 setattr(target, last, getattr(source, last))
         self._log(name, f"updated: {', '.join(paths)}")
         return self._complete(self.new_operation("update", name), after_s=self.timings.update_s)
+
+    def _is_updating(self, name: str) -> bool:
+        updates = [one for one in self.operations.values() if (one.target, one.verb) == (name, "update")]
+        return any(not one.is_done(self.now_s) for one in updates)
 
     def switch_node(self, name: str, on: bool) -> Operation:
         """Starts or stops. Only a single host outside the queue can be stopped (our choice for the latter)."""
@@ -194,117 +220,8 @@ class Cloud(Machine):
 
     def node(self, name: str) -> Node:
         if name not in self.nodes:
-            raise not_found(name)
+            raise errors.not_found(name)
         return self.nodes[name]
-
-    def guest_attributes(self, node: Node, worker: int) -> list[GuestAttribute]:
-        """What a host has published until now."""
-        host = node.hosts[worker]
-        by_itself = host.ready_at_s is not None and host.ready_at_s <= self.now_s and node.state is NodeState.READY
-        if by_itself and all((one.namespace, one.key) != _key(self.host_ready) for one in host.attributes):
-            return [*host.attributes, self.host_ready]
-        return list(host.attributes)
-
-    def hosts_ready(self, node: Node) -> int:
-        return sum(self.host_ready in self.guest_attributes(node, worker) for worker in range(len(node.hosts)))
-
-    # --- what a script does ---
-
-    def preempt(self, name: str) -> None:
-        """Takes a spot request or node away. Raises ValueError if it is not spot or not there."""
-        node, request = self.nodes.get(name), self.requests.get(name)
-        request = request or (self.requests.get(node.request) if node else None)
-        lost = [node] if node else self._nodes_of(request) if request else []
-        if not lost:
-            raise ValueError(f"{name} has nothing to preempt; nodes: {', '.join(self.nodes) or 'none'}")
-        if lost[0].tier is not Tier.SPOT:
-            raise ValueError(f"{name} is {lost[0].tier}: only spot is preempted")
-        for one in lost:
-            self._set_node(one, NodeState.PREEMPTED, None)
-        if request and request.state in (RequestState.PROVISIONING, RequestState.ACTIVE):
-            self._suspend(request, Initiator.SERVICE)
-        self.settle()
-
-    def fail_request(self, name: str, message: str, code: Code = Code.INTERNAL) -> None:
-        """A late-discovered problem: the request is FAILED and its nodes are gone."""
-        self._fail(self._known(name), code, message)
-        self.settle()
-
-    def set_host_ready(self, node_name: str, worker: int | None = None, ready: bool = True) -> None:
-        """A host, or all of a node, publishes that it is ready, or takes it back."""
-        node = self._known_node(node_name)
-        for host in node.hosts if worker is None else [node.hosts[worker]]:
-            host.ready_at_s = None
-            host.attributes = [one for one in host.attributes if _key(one) != _key(self.host_ready)]
-            host.attributes += [self.host_ready] if ready else []
-        self._log(node_name, f"{self.hosts_ready(node)}/{len(node.hosts)} hosts ready")
-
-    def set_guest_attribute(self, node_name: str, worker: int, attribute: GuestAttribute) -> None:
-        host = self._known_node(node_name).hosts[worker]
-        host.attributes = [one for one in host.attributes if _key(one) != _key(attribute)] + [attribute]
-        self.revision += 1
-
-    def set_node_state(self, node_name: str, state: NodeState, health: str = "HEALTHY", why: str = "") -> None:
-        """For example REPAIRING, or READY with UNHEALTHY_MAINTENANCE. Hosts keep what they have published."""
-        node = self._known_node(node_name)
-        node.state, node.health, node.health_description = state, health, why
-        self._log(node_name, f"{state}, {health}{why and ': '}{why}")
-
-    def set_capacity(self, zone: str, accelerator: str, chips: int | None) -> None:
-        """Chips of a family or a size in a zone; None is no limit. What runs stays."""
-        _check_known("zone", zone, checks.zones())
-        _check_known("accelerator", accelerator, (*families(), *(row.name for row in checks.offered())))
-        self.pools.set_capacity(zone, accelerator, chips)
-        self._log(zone, f"capacity of {accelerator}: {'unlimited' if chips is None else f'{chips} chips'}")
-        self.settle()
-
-    def stockout(self, zone: str, accelerator: str) -> None:
-        """Nothing more is given out."""
-        self.set_capacity(zone, accelerator, 0)
-
-    def set_quota(
-        self, project: str, place: str, family: str, units: int | None, tier: QuotaTier = QuotaTier.ON_DEMAND
-    ) -> None:
-        """In the unit of the hardware table; `place` is a zone or a region; None is no limit."""
-        regions = tuple(dict.fromkeys(zone.rpartition("-")[0] for zone in checks.zones()))
-        _check_known("place", place, (*checks.zones(), *regions))
-        _check_known("family", family, families())
-        self.pools.set_quota(project, place, family, tier, units)
-        self._log(f"projects/{project}", f"quota of {family} {tier} in {place}: {units}")
-
-    def set_reservation(self, name: str, family: str, chips: int | None) -> None:
-        """`name` is projects/P/locations/Z/reservations/R; None removes it."""
-        if not re.fullmatch(r"projects/[^/]+/locations/[^/]+/reservations/[^/]+", name):
-            raise ValueError(f"{name} is not projects/<project>/locations/<zone>/reservations/<name>")
-        _check_known("zone", Place.of(name).zone, checks.zones())
-        _check_known("family", family, families())
-        self.pools.set_reservation(name, family, chips)
-        self._log(name, f"reservation of {chips} chips of {family}")
-        self.settle()
-
-    def _known(self, name: str) -> Request:
-        if name not in self.requests:
-            raise ValueError(f"there is no queued resource {name}; there are: {', '.join(self.requests) or 'none'}")
-        return self.requests[name]
-
-    def _known_node(self, name: str) -> Node:
-        if name not in self.nodes:
-            raise ValueError(f"there is no node {name}; there are: {', '.join(self.nodes) or 'none'}")
-        return self.nodes[name]
-
-
-def _check_known(what: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        nearest = ", ".join(difflib.get_close_matches(given, known, n=3, cutoff=0))
-        raise ValueError(f"{what} {given!r} is not one that the emulator knows; nearest: {nearest}")
-
-
-def _failure(error: ApiError) -> Failure:
-    return Failure(error.code.number, error.message)
-
-
-def _key(attribute: GuestAttribute) -> tuple[str, str]:
-    return attribute.namespace, attribute.key
 
 
 def _interval(message: Any, now_s: float) -> tuple[float, float | None]:

@@ -7,6 +7,9 @@ Owns the names of these calls and what the page is told. Refuses to own what the
     POST /_/advance                   {"seconds": 60}
     POST /_/capacity                  {"zone": "us-east5-b", "accelerator": "v6e", "chips": 64}; null is no limit
     POST /_/stockout                  {"zone": "us-east5-b", "accelerator": "v6e-32"}
+    POST /_/refuse                    {"zone": "us-east5-b", "how": "no capacity", "accelerator": "v6e",
+                                       "stays": false}; how is one of: location policy, not in zone,
+                                       no capacity, none for sale, and null, which lifts it
     POST /_/quota                     {"project": "p", "place": "us-east5-b", "family": "v6e", "units": 64,
                                        "tier": "spot"}; a place is a zone or a region
     POST /_/reservation               {"name": "projects/p/locations/us-east5-b/reservations/r", "family": "v6e",
@@ -16,6 +19,7 @@ Owns the names of these calls and what the page is told. Refuses to own what the
     POST /_/ready                     {"node": ..., "worker": 0, "ready": true}; without a worker, all of the node
     POST /_/attribute                 {"node": ..., "worker": 0, "namespace": "a", "key": "b", "value": "c"}
     POST /_/node                      {"node": ..., "state": "REPAIRING", "health": "TIMEOUT", "why": "..."}
+    POST /_/maintenance               {"node": ..., "in_s": 600, "takes_s": 3600, "ongoing": false}; null takes it back
     POST /_/speed                     {"speed": 60}
     GET  /_/faults, POST /_/faults    {"kind": "CUT_AFTER", "rpc": "CreateQueuedResource", "skip": 0, "times": 1, ...}
     DELETE /_/faults                  forgets all faults, and lets go what they hold
@@ -31,10 +35,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infra.emulators.tpu_api import views
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.faults import FaultKind
-from infra.emulators.tpu_api.pools import QuotaTier, quota_unit
+from infra.emulators.tpu_api.pools import QuotaTier, ZoneRefusal, quota_unit
 from infra.emulators.tpu_api.records import GuestAttribute, NodeState, Tier
 from infra.hardware import find
 
@@ -81,6 +84,7 @@ def state(api: TpuApi) -> dict[str, Any]:
         "capacities": _capacities(api),
         "quotas": _quotas(api),
         "reservations": _reservations(api),
+        "refused": [vars(one) for one in cloud.pools.refused],
         "operations": [_operation(api, name) for name in list(cloud.operations)[-_RECENT:]][::-1],
         "calls": [call.to_json() for call in api.calls[-_RECENT:]][::-1],
         "faults": [fault.to_json() for fault in api.faults if fault.times],
@@ -116,7 +120,7 @@ def _request(api: TpuApi, name: str) -> dict[str, Any]:
 
 def _node(api: TpuApi, name: str) -> dict[str, Any]:
     node, place = api.cloud.nodes[name], Place.of(name)
-    shown = views.node(node)
+    shown = api.cloud.node_view(node)
     return {
         "name": name,
         "id": name.rpartition("/")[2],
@@ -191,6 +195,11 @@ def _error(message: str) -> bytes:
     return json.dumps({"error": message}).encode()
 
 
+def _refuse(api: TpuApi, given: dict[str, Any]) -> None:
+    how = given.pop("how")
+    api.cloud.refuse(given.pop("zone"), None if how is None else ZoneRefusal(how), **given)
+
+
 def _quota(api: TpuApi, given: dict[str, Any]) -> None:
     tier = QuotaTier(given.pop("tier", QuotaTier.ON_DEMAND))
     api.cloud.set_quota(**given, tier=tier)
@@ -238,6 +247,7 @@ _ACTS: dict[tuple[str, str], _Act] = {
     ("POST", "/_/advance"): lambda api, given: api.cloud.advance(given["seconds"]),
     ("POST", "/_/capacity"): lambda api, given: api.cloud.set_capacity(**given),
     ("POST", "/_/stockout"): lambda api, given: api.cloud.stockout(**given),
+    ("POST", "/_/refuse"): _refuse,
     ("POST", "/_/quota"): _quota,
     ("POST", "/_/reservation"): lambda api, given: api.cloud.set_reservation(**given),
     ("POST", "/_/preempt"): lambda api, given: api.cloud.preempt(**given),
@@ -245,6 +255,7 @@ _ACTS: dict[tuple[str, str], _Act] = {
     ("POST", "/_/ready"): _ready,
     ("POST", "/_/attribute"): _attribute,
     ("POST", "/_/node"): _set_node,
+    ("POST", "/_/maintenance"): lambda api, given: api.cloud.set_maintenance(given.pop("node"), **given),
     ("POST", "/_/speed"): _set_speed,
     ("GET", "/_/faults"): lambda api, _: [fault.to_json() for fault in api.faults],
     ("POST", "/_/faults"): _add_fault,

@@ -10,9 +10,10 @@ import dataclasses
 import time
 from typing import Any
 
-from infra.emulators.tpu_api import messages, views
-from infra.emulators.tpu_api.checks import Place
-from infra.emulators.tpu_api.messages import ApiError, Code
+from infra.emulators.tpu_api import errors, messages, views
+from infra.emulators.tpu_api.checks import Place, project_number
+from infra.emulators.tpu_api.errors import ApiError, Code
+from infra.emulators.tpu_api.extras import Shown
 from infra.emulators.tpu_api.pools import Claim, Pools, claim_of, quota_name
 from infra.emulators.tpu_api.records import (
     HOST_READY,
@@ -55,6 +56,7 @@ class Ledger:
         self.operations: dict[str, Operation] = {}
         self.sent: dict[str, SentRequest] = {}
         self.events: list[Event] = []
+        self.projects: list[str] = []  # ids, as far as anybody named one
         self.revision: int = 0  # counts what has happened
         self._number = 0
 
@@ -69,7 +71,7 @@ class Ledger:
 
     def operation(self, name: str) -> Operation:
         if name not in self.operations:
-            raise not_found(name)
+            raise errors.not_found(name)
         return self.operations[name]
 
     def end_in_error(self, operation: Operation, failure: Failure) -> None:
@@ -106,12 +108,37 @@ class Ledger:
 
     def _response(self, operation: Operation) -> dict[str, Any]:
         if operation.target in self.requests:
-            kind, message = "google.cloud.tpu.v2.QueuedResource", views.request(self.requests[operation.target])
+            kind, message = "google.cloud.tpu.v2.QueuedResource", self.request_view(self.requests[operation.target])
         elif operation.target in self.nodes:
-            kind, message = "google.cloud.tpu.v2.Node", views.node(self.nodes[operation.target])
+            kind, message = "google.cloud.tpu.v2.Node", self.node_view(self.nodes[operation.target])
         else:
             return {"@type": "type.googleapis.com/google.protobuf.Empty"}
         return {"@type": f"type.googleapis.com/{kind}", **messages.plain(message)}
+
+    # --- what is shown ---
+
+    def request_view(self, request: Request) -> Any:
+        return views.request(request, self.behaviour)
+
+    def node_view(self, node: Node) -> Any:
+        return views.node(node, self.behaviour)
+
+    def with_extras(self, values: Any, version: str) -> Any:
+        """An answer's JSON with what its messages lack."""
+        return Shown(version, self.requests, self.nodes, self.behaviour.extras_in_operations).add(values)
+
+    # --- names ---
+
+    def by_id(self, name: str) -> str:
+        """A name with its project's id where it has the number. Of a project that nobody named, the number stays."""
+        kind, _, below = name.partition("/")
+        project, slash, rest = below.partition("/")
+        if kind != "projects":
+            return name
+        if not project.isdecimal() and project not in self.projects:
+            self.projects.append(project)
+        ids = {project_number(known): known for known in self.projects}
+        return f"projects/{ids.get(project, project)}{slash}{rest}"
 
     # --- accounts ---
 
@@ -139,9 +166,7 @@ class Ledger:
         if limit is None:
             return None
         where = f"{'region' if limit.place == claim.region else 'zone'} {limit.place}"
-        name = quota_name(limit, claim)
-        message = f"Quota limit '{name}' has been exceeded. Limit: {limit.units} in {where}."
-        return ApiError(Code.RESOURCE_EXHAUSTED, message, "RATE_LIMIT_EXCEEDED", quota_limit=name)
+        return errors.over_quota(project_number(claim.project), quota_name(limit, claim), limit.units, where)
 
     def _nodes_of(self, request: Request) -> list[Node]:
         return [node for node in self.nodes.values() if node.request == request.name]
@@ -157,6 +182,7 @@ class Ledger:
             "timings": dataclasses.asdict(self.timings),
             "behaviour": dataclasses.asdict(self.behaviour),
             "host_ready": dataclasses.asdict(self.host_ready),
+            "projects": self.projects,
             "pools": self.pools.to_json(),
             "requests": [to_json(request) for request in self.requests.values()],
             "nodes": [to_json(node) for node in self.nodes.values()],
@@ -171,6 +197,7 @@ class Ledger:
         self.timings = Timings(**values["timings"])
         self.behaviour = Behaviour.from_json(values["behaviour"])
         self.host_ready = GuestAttribute(**values["host_ready"])
+        self.projects = list(values["projects"])
         self.pools = Pools.from_json(values["pools"])
         self.requests = {one["name"]: request_from_json(one) for one in values["requests"]}
         self.nodes = {one["name"]: node_from_json(one) for one in values["nodes"]}
@@ -186,7 +213,3 @@ class Ledger:
         self.revision += 1
         self.events.append(Event(self.now_s, target, text))
         del self.events[:-_MAX_EVENTS]
-
-
-def not_found(name: str) -> ApiError:
-    return ApiError(Code.NOT_FOUND, f"Resource '{name}' was not found.", "RESOURCE_NOT_FOUND", resource=name)

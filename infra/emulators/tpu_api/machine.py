@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from infra.emulators.tpu_api import messages
+from infra.emulators.tpu_api import errors, messages
 from infra.emulators.tpu_api.checks import without_outputs
+from infra.emulators.tpu_api.errors import ApiError, Code
 from infra.emulators.tpu_api.ledger import Ledger
-from infra.emulators.tpu_api.messages import Code
+from infra.emulators.tpu_api.pools import Claim, ZoneRefusal
 from infra.emulators.tpu_api.records import (
     Failure,
     Host,
@@ -86,8 +87,11 @@ class Machine(Ledger):
         return False
 
     def _admit(self, request: Request) -> None:
-        refused = self._over_quota(self._claim(request), but=request)
-        if refused and self.behaviour.quota_refusal is QuotaRefusal.FAILED_REQUEST:
+        claim = self._claim(request)
+        refused = self._refused_in_operation(claim, stays=True)
+        if self.behaviour.quota_refusal is QuotaRefusal.FAILED_REQUEST:
+            refused = self._over_quota(claim, but=request) or refused
+        if refused:
             self._fail(request, refused.code, refused.message)
             return
         waiting = RequestState.ACCEPTED if self.behaviour.says_accepted else RequestState.WAITING_FOR_RESOURCES
@@ -95,6 +99,20 @@ class Machine(Ledger):
         request.not_before_s = max(request.not_before_s, self.now_s + self.timings.select_s)
         if self.behaviour.create_ends is OperationEnds.ACCEPTED:
             self._end_create(request)
+
+    def _refused_in_operation(self, claim: Claim, stays: bool | None = None) -> ApiError | None:
+        """Why the operation of a create ends in an error. stays: only where a request stays, or only where none does.
+
+        A reservation that is not there leaves no request (our choice).
+        """
+        if claim.tier is Tier.RESERVED and claim.reservation and not self.pools.has_reservation(claim.reservation):
+            return None if stays else errors.no_reservation()
+        refused = self.pools.refusal_of(claim)
+        if refused is None or stays not in (None, refused.stays):
+            return None
+        if refused.how is ZoneRefusal.NO_CAPACITY:
+            return errors.no_capacity(claim.zone)
+        return errors.no_reservation() if refused.how is ZoneRefusal.NONE_FOR_SALE else None
 
     def _provision(self, request: Request) -> bool:
         """Takes the room for a request if there is; later requests may go first (our choice)."""
@@ -139,8 +157,12 @@ class Machine(Ledger):
     def _activate(self, request: Request) -> None:
         for node in self._nodes_of(request):
             self._set_node(node, NodeState.READY, None)
-        self._set(request, RequestState.ACTIVE, None)
+        self._set(request, RequestState.ACTIVE, request.runs_for_s)
         self._end_create(request)
+
+    def _run_out(self, request: Request) -> None:
+        """The end of a flex-start: who initiates it is our choice."""
+        self._suspend(request, Initiator.SERVICE)
 
     def _suspended(self, request: Request) -> None:
         for node in self._nodes_of(request):
@@ -159,6 +181,7 @@ class Machine(Ledger):
     _FOLLOWS: dict[RequestState, Callable[[Machine, Request], None]] = {  # noqa: RUF012 (never changed)
         RequestState.CREATING: _admit,
         RequestState.PROVISIONING: _activate,
+        RequestState.ACTIVE: _run_out,
         RequestState.SUSPENDING: _suspended,
         RequestState.DELETING: _deleted,
     }

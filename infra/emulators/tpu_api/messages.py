@@ -1,4 +1,4 @@
-"""The shapes on the wire: the client's own protobuf messages, to and from JSON, and errors as Google's APIs word them.
+"""The shapes on the wire: the client's own protobuf messages, to and from JSON.
 
 Owns that nothing goes in or out that the client's descriptors do not know. Refuses to own what any of it means.
 """
@@ -7,16 +7,16 @@ Owns that nothing goes in or out that the client's descriptors do not know. Refu
 
 from __future__ import annotations
 
-import json
-from enum import Enum
 from typing import Any
 
 from google.cloud import tpu_v2
 from google.cloud.location import locations_pb2
 from google.longrunning import operations_pb2
-from google.protobuf import any_pb2, empty_pb2, json_format
+from google.protobuf import any_pb2, duration_pb2, empty_pb2, json_format, timestamp_pb2
 from google.protobuf.descriptor import FieldDescriptor
-from google.rpc import code_pb2, status_pb2
+from google.rpc import status_pb2
+
+from infra.emulators.tpu_api.errors import ApiError, Code
 
 _OTHERS: dict[str, Any] = {
     "google.longrunning.Operation": operations_pb2.Operation,
@@ -34,62 +34,6 @@ _OTHERS: dict[str, Any] = {
 }
 
 
-class Code(Enum):
-    """Of google.rpc: its name is the status, its value the HTTP status that goes with it."""
-
-    CANCELLED = (499,)
-    UNKNOWN = (500, 1)
-    INVALID_ARGUMENT = (400, 1)
-    DEADLINE_EXCEEDED = (504,)
-    NOT_FOUND = (404,)
-    ALREADY_EXISTS = (409, 1)
-    PERMISSION_DENIED = (403,)
-    RESOURCE_EXHAUSTED = (429,)
-    FAILED_PRECONDITION = (400, 2)
-    ABORTED = (409, 2)
-    OUT_OF_RANGE = (400, 3)
-    UNIMPLEMENTED = (501,)
-    INTERNAL = (500, 2)
-    UNAVAILABLE = (503,)
-    UNAUTHENTICATED = (401,)
-
-    @property
-    def http_status(self) -> int:
-        return self.value[0]
-
-    @property
-    def number(self) -> int:
-        return code_pb2.Code.Value(self.name)
-
-
-class ApiError(Exception):
-    """A call that is refused, in the words of google.rpc."""
-
-    def __init__(self, code: Code, message: str, reason: str = "", **metadata: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.reason = reason
-        self.metadata = metadata
-
-    def to_json(self) -> dict[str, Any]:
-        error: dict[str, Any] = {
-            "code": self.code.http_status,
-            "message": self.message,
-            "status": self.code.name,
-        }
-        if self.reason:
-            error["details"] = [
-                {
-                    "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-                    "reason": self.reason,
-                    "domain": "tpu.googleapis.com",
-                    "metadata": {"service": "tpu.googleapis.com", **self.metadata},
-                }
-            ]
-        return {"error": error}
-
-
 def new(kind: str, **fields: Any) -> Any:
     """An empty message: of tpu_v2 by its bare name, of another package by its full one."""
     made = _OTHERS[kind] if kind in _OTHERS else getattr(tpu_v2, kind).pb()
@@ -99,6 +43,7 @@ def new(kind: str, **fields: Any) -> Any:
 def parse(kind: str, values: Any) -> Any:
     """A message from what json.loads gave; unknown fields are refused, as the real service does."""
     message = new(kind)
+    _check_oneofs(message.DESCRIPTOR, values, "")
     try:
         json_format.ParseDict(values, message, ignore_unknown_fields=False)
     except json_format.ParseError as error:
@@ -106,13 +51,33 @@ def parse(kind: str, values: Any) -> Any:
     return message
 
 
+def _check_oneofs(descriptor: Any, values: Any, path: str) -> None:
+    """Raises ApiError for two of a oneof, in the words of protobuf's JSON parser behind Google's REST APIs.
+
+    Google's own client never sends two: its message keeps the last one that was set.
+    """
+    if not isinstance(values, dict):
+        return
+    kept: dict[str, str] = {}
+    for key, value in values.items():
+        field = descriptor.fields_by_camelcase_name.get(key) or descriptor.fields_by_name.get(key)
+        if field is None or value is None:
+            continue
+        oneof = field.containing_oneof.name if field.containing_oneof else ""
+        if oneof in kept:
+            complaint = f"oneof field '{oneof}' is already set. Cannot set '{key}'"
+            raise ApiError(Code.INVALID_ARGUMENT, f"Invalid value at '{path}' (oneof), {complaint}")
+        if oneof:
+            kept[oneof] = key
+        if field.message_type is not None and not field.message_type.GetOptions().map_entry:
+            below = f"{path}.{field.name}" if path else field.name
+            for one in value if field.is_repeated and isinstance(value, list) else [value]:
+                _check_oneofs(field.message_type, one, below)
+
+
 def plain(message: Any, numeric_enums: bool = False) -> dict[str, Any]:
     """The message as JSON values, camelCase, empty fields left out."""
     return json_format.MessageToDict(message, use_integers_for_enums=numeric_enums)
-
-
-def text(message: Any, numeric_enums: bool) -> bytes:
-    return json.dumps(plain(message, numeric_enums), separators=(",", ":")).encode()
 
 
 def copy(message: Any) -> Any:
@@ -134,9 +99,7 @@ def set_query(request: Any, name: str, values: list[str]) -> None:
     if field is None or (field.message_type is not None and field.message_type.full_name != _FIELD_MASK):
         raise _unknown_parameter(f"{nested}.{last}" if nested else name)
     if field.type == FieldDescriptor.TYPE_BOOL:
-        if values[-1] not in ("true", "false"):
-            raise ApiError(Code.INVALID_ARGUMENT, f"Invalid value at '{name}' (TYPE_BOOL), {values[-1]!r}")
-        given: Any = values[-1] == "true"
+        given: Any = _truth(name, values[-1])
     else:
         given = values if field.is_repeated else values[-1]
     try:
@@ -146,6 +109,17 @@ def set_query(request: Any, name: str, values: list[str]) -> None:
 
 
 _FIELD_MASK = "google.protobuf.FieldMask"
+# What protobuf's own parser of query values takes, in either case; gcloud sends `True`.
+_TRUTHS = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "0"), False),
+}
+
+
+def _truth(name: str, value: str) -> bool:
+    if value.lower() not in _TRUTHS:
+        raise ApiError(Code.INVALID_ARGUMENT, f"Invalid value at '{name}' (TYPE_BOOL), {value!r}")
+    return _TRUTHS[value.lower()]
 
 
 def _field(message: Any, name: str) -> Any:
@@ -167,9 +141,26 @@ def set_time(timestamp: Any, seconds: float) -> None:
     timestamp.FromNanoseconds(round(seconds * 1e6) * 1000)
 
 
+def time_text(seconds: float) -> str:
+    """RFC 3339, as JSON has it."""
+    timestamp = timestamp_pb2.Timestamp()
+    set_time(timestamp, seconds)
+    return timestamp.ToJsonString()
+
+
 def seconds_of(value: Any) -> float:
     """Of a Timestamp or a Duration."""
     return value.seconds + value.nanos / 1e9
+
+
+def parse_duration(text: Any) -> Any:
+    """A Duration from its JSON: seconds with an `s`. Raises ApiError."""
+    duration = duration_pb2.Duration()
+    try:
+        duration.FromJsonString(text)
+    except (ValueError, AttributeError) as error:
+        raise ApiError(Code.INVALID_ARGUMENT, f"Invalid value {text!r} (google.protobuf.Duration).") from error
+    return duration
 
 
 def parse_any(values: Any) -> Any:

@@ -13,10 +13,22 @@ from typing import Any
 from infra.emulators.tpu_api.records import Tier
 from infra.hardware import Accelerator, Api, QuotaScope, QuotaUnit, find, rows
 
+_MOST_SERVING_CHIPS = 8
+_ANY_RESERVATION = "/reservations/-"
+
 
 class QuotaTier(StrEnum):
     ON_DEMAND = "on-demand"
     SPOT = "spot"
+
+
+class ZoneRefusal(StrEnum):
+    """How a zone refuses what it cannot give: two at the call, two as the error that an operation ends in."""
+
+    LOCATION_POLICY = "location policy"  # 403 to every call in the zone
+    NOT_IN_ZONE = "not in zone"  # 400: the accelerator is not found in the zone
+    NO_CAPACITY = "no capacity"  # code 8, where a stockout would keep the request waiting
+    NONE_FOR_SALE = "none for sale"  # code 5 to on-demand requests: chips are in reservations only
 
 
 @dataclass(frozen=True)
@@ -44,8 +56,14 @@ class Claim:
         return (quota.units if quota else self.row.chips) * self.nodes
 
     @property
+    def is_serving(self) -> bool:
+        """Whether it counts against the Serving quota: single-host v5e. Seen for -4 and -8; -1 is our choice."""
+        return self.row.family == "v5e" and self.row.chips <= _MOST_SERVING_CHIPS
+
+    @property
     def quota_tier(self) -> QuotaTier:
-        return QuotaTier.SPOT if self.tier is Tier.SPOT else QuotaTier.ON_DEMAND
+        """Flex-start counts against the preemptible quota, as its documentation says."""
+        return QuotaTier.SPOT if self.tier in (Tier.SPOT, Tier.FLEX_START) else QuotaTier.ON_DEMAND
 
 
 @dataclass
@@ -64,6 +82,21 @@ class Capacity:
         )
 
 
+@dataclass(frozen=True)
+class Refused:
+    """What a zone refuses: an accelerator's family or size, "" all. `stays`: the request stays, FAILED."""
+
+    zone: str
+    how: ZoneRefusal
+    accelerator: str = ""
+    stays: bool = False
+
+    def concerns(self, claim: Claim) -> bool:
+        sold_otherwise = self.how is ZoneRefusal.NONE_FOR_SALE and claim.tier not in (Tier.ON_DEMAND, Tier.GUARANTEED)
+        named = self.accelerator in ("", claim.row.name, claim.row.family)
+        return claim.zone == self.zone and named and not sold_otherwise
+
+
 @dataclass
 class QuotaLimit:
     """Of a project in a zone or a region, in the unit of the hardware table. Reserved chips need none (our choice)."""
@@ -73,6 +106,7 @@ class QuotaLimit:
     family: str
     tier: QuotaTier
     units: int
+    serving: bool = False  # v5e has a second quota, for single hosts
 
     def concerns(self, claim: Claim) -> bool:
         return (
@@ -80,6 +114,7 @@ class QuotaLimit:
             and self.place in (claim.zone, claim.region)
             and claim.row.family == self.family
             and claim.quota_tier is self.tier
+            and claim.is_serving == self.serving
             and claim.tier is not Tier.RESERVED
         )
 
@@ -94,34 +129,62 @@ class Reservation:
     def zone(self) -> str:
         return self.name.split("/")[3]
 
+    def answers(self, asked: str) -> bool:
+        """Whether a request that names `asked` may draw on it: itself, or any of a host with `-`; "" is any at all.
+
+        Which projects are in a folder or an organization is not known here: all are (our choice).
+        """
+        host, _, rest = asked.partition("/locations/")
+        own_host, _, own_rest = self.name.partition("/locations/")
+        if host.startswith("projects/") and host != own_host:
+            return False
+        return not asked or rest == own_rest or (rest.endswith(_ANY_RESERVATION) and rest.startswith(f"{self.zone}/"))
+
 
 @dataclass
 class Pools:
     capacities: list[Capacity] = field(default_factory=list[Capacity])
     quotas: list[QuotaLimit] = field(default_factory=list[QuotaLimit])
     reservations: list[Reservation] = field(default_factory=list[Reservation])
+    refused: list[Refused] = field(default_factory=list[Refused])
 
     def set_capacity(self, zone: str, accelerator: str, chips: int | None) -> None:
         kept = [limit for limit in self.capacities if (limit.zone, limit.accelerator) != (zone, accelerator)]
         self.capacities = kept if chips is None else [*kept, Capacity(zone, accelerator, chips)]
 
     def set_quota(self, project: str, place: str, family: str, tier: QuotaTier, units: int | None) -> None:
+        """Of a family with a Serving quota, both."""
         key = (project, place, family, tier)
         kept = [limit for limit in self.quotas if (limit.project, limit.place, limit.family, limit.tier) != key]
-        self.quotas = kept if units is None else [*kept, QuotaLimit(*key, units)]
+        kinds = (False, True) if family == "v5e" else (False,)
+        self.quotas = kept if units is None else [*kept, *(QuotaLimit(*key, units, serving) for serving in kinds)]
+
+    def set_refused(self, zone: str, accelerator: str, how: ZoneRefusal | None, stays: bool) -> None:
+        kept = [one for one in self.refused if (one.zone, one.accelerator) != (zone, accelerator)]
+        self.refused = kept if how is None else [*kept, Refused(zone, how, accelerator, stays)]
+
+    def refusal_of(self, claim: Claim) -> Refused | None:
+        return next((one for one in self.refused if one.concerns(claim)), None)
+
+    def lacks(self, zone: str, row: Accelerator) -> bool:
+        absent = [one.accelerator for one in self.refused if (one.zone, one.how) == (zone, ZoneRefusal.NOT_IN_ZONE)]
+        return any(name in ("", row.name, row.family) for name in absent)
+
+    def is_closed(self, zone: str) -> bool:
+        return any(one.zone == zone and one.how is ZoneRefusal.LOCATION_POLICY for one in self.refused)
 
     def set_reservation(self, name: str, family: str, chips: int | None) -> None:
         kept = [reservation for reservation in self.reservations if reservation.name != name]
         self.reservations = kept if chips is None else [*kept, Reservation(name, family, chips)]
 
-    def reservation(self, name: str) -> Reservation | None:
-        return next((reservation for reservation in self.reservations if reservation.name == name), None)
+    def has_reservation(self, asked: str) -> bool:
+        return any(one.answers(asked) for one in self.reservations)
 
     def reservation_for(self, claim: Claim, taken: Iterable[Claim]) -> str:
         """The name of a reservation with room; "" is none. A claim that names one gets that or nothing."""
         taken = list(taken)
         for one in self.reservations:
-            if claim.reservation not in ("", one.name) or one.family != claim.row.family or one.zone != claim.zone:
+            if not one.answers(claim.reservation) or one.family != claim.row.family or one.zone != claim.zone:
                 continue
             used = sum(other.chips for other in taken if other.reservation == one.name)
             if used + claim.chips <= one.chips:
@@ -150,15 +213,18 @@ class Pools:
             "capacities": [vars(limit).copy() for limit in self.capacities],
             "quotas": [vars(limit).copy() for limit in self.quotas],
             "reservations": [vars(reservation).copy() for reservation in self.reservations],
+            "refused": [vars(one).copy() for one in self.refused],
         }
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> Pools:
         quotas: list[dict[str, Any]] = [{**limit, "tier": QuotaTier(limit["tier"])} for limit in values["quotas"]]
+        refused: list[dict[str, Any]] = [{**one, "how": ZoneRefusal(one["how"])} for one in values["refused"]]
         return Pools(
             [Capacity(**limit) for limit in values["capacities"]],
             [QuotaLimit(**limit) for limit in quotas],
             [Reservation(**reservation) for reservation in values["reservations"]],
+            [Refused(**one) for one in refused],
         )
 
 
@@ -169,6 +235,7 @@ def quota_name(limit: QuotaLimit, claim: Claim) -> str:
     of_region = limit.place == claim.region
     if stated is None or name is None:
         return f"TPU{claim.row.family.upper()}PerProjectPer{'Region' if of_region else 'Zone'}ForTPUAPI"
+    name = name.replace("Litepod", "LitepodServing") if limit.serving else name
     return name.replace("PerZone", "PerRegion") if of_region and stated.scope is QuotaScope.ZONE else name
 
 

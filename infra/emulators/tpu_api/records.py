@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from infra.emulators.tpu_api import messages
+from infra.emulators.tpu_api.errors import Failure
 
 
 class RequestState(StrEnum):
@@ -28,6 +29,8 @@ class RequestState(StrEnum):
 
 
 class NodeState(StrEnum):
+    """REPAIRING and UNKNOWN were seen with the request still ACTIVE."""
+
     CREATING = "CREATING"
     READY = "READY"
     RESTARTING = "RESTARTING"
@@ -38,6 +41,7 @@ class NodeState(StrEnum):
     PREEMPTED = "PREEMPTED"
     TERMINATED = "TERMINATED"
     DELETING = "DELETING"
+    UNKNOWN = "UNKNOWN"  # after a repair that failed
 
 
 class Initiator(StrEnum):
@@ -52,6 +56,7 @@ class Tier(StrEnum):
     ON_DEMAND = "on-demand"
     SPOT = "spot"
     GUARANTEED = "guaranteed"
+    FLEX_START = "flex-start"
     RESERVED = "reserved"  # draws on a reservation; its tier in the message is `guaranteed` or none
 
 
@@ -68,6 +73,18 @@ class QuotaRefusal(StrEnum):
     AT_CALL = "at the call"  # 429
     IN_OPERATION = "in the operation"  # which ends in an error, and nothing stays
     FAILED_REQUEST = "as a failed request"  # which stays until it is deleted
+
+
+class Hidden(StrEnum):
+    """Which calls do not find a request that is too young. Only the first was seen; each has those before it too."""
+
+    GET = "get"
+    LIST = "list"
+    DELETE = "delete"
+
+    def includes(self, call: Hidden) -> bool:
+        order = list(Hidden)
+        return order.index(call) <= order.index(self)
 
 
 @dataclass(frozen=True)
@@ -91,7 +108,11 @@ class Timings:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What the documentation leaves open. A client should live with every combination."""
+    """What the documentation leaves open, and what the real service was seen to do though no documentation says so.
+
+    A client should live with every combination. Seen, and so the default: project_numbers, updates_conflict,
+    guest_agent. Seen, but not always: appears_after_s.
+    """
 
     create_ends: OperationEnds = OperationEnds.ACCEPTED
     quota_refusal: QuotaRefusal = QuotaRefusal.AT_CALL
@@ -99,12 +120,19 @@ class Behaviour:
     preempted_nodes_stay: bool = False  # listed as PREEMPTED until their request is deleted
     deletes_join: bool = False  # a second delete answers with the operation of the first, instead of 409
     silent_hosts_are_404: bool = False  # as on Compute Engine: asking what nobody has published is NOT_FOUND
+    project_numbers: bool = True  # in a request's node_spec.parent and in a node's queued_resource
+    appears_after_s: float = 0  # a request that was just made is NOT_FOUND that long; its id is taken at once
+    hidden_from: Hidden = Hidden.GET
+    updates_conflict: bool = True  # an update of a node while another runs is ABORTED, 409
+    extras_in_operations: bool = False  # also in responses of operations: Google's client 1.28 then fails to read them
+    guest_agent: bool = True  # hosts publish their host keys and names, beside what is written for a job
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> Behaviour:
         own: dict[str, Any] = {
             "create_ends": OperationEnds(values["create_ends"]),
             "quota_refusal": QuotaRefusal(values["quota_refusal"]),
+            "hidden_from": Hidden(values["hidden_from"]),
         }
         return Behaviour(**{**values, **own})
 
@@ -118,14 +146,6 @@ class GuestAttribute:
 
 # What a host publishes when it is ready, as infra/startup_script.py writes it.
 HOST_READY = GuestAttribute("slipway", "status", '{"bundle": "emulated", "status": {"phase": "training"}}')
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A google.rpc.Status: why a request is FAILED or an operation has ended in an error."""
-
-    code: int
-    message: str
 
 
 @dataclass
@@ -153,6 +173,7 @@ class Node:
     reservation: str = ""
     released: bool = False  # its chips were gone before it was deleted
     hosts: list[Host] = field(default_factory=list[Host])
+    maintenance: dict[str, Any] = field(default_factory=dict[str, Any])  # upcomingMaintenance as JSON
 
     @property
     def holds_capacity(self) -> bool:
@@ -181,6 +202,8 @@ class Request:
     tried: int = -1  # the cloud's revision at which there was no room
     create_operation: str = ""
     delete_operation: str = ""
+    runs_for_s: float | None = None  # of flex-start: ACTIVE for that long
+    extras: dict[str, Any] = field(default_factory=dict[str, Any])  # what v2 has no room for; see extras.py
 
 
 @dataclass

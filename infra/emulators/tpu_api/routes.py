@@ -12,12 +12,16 @@ from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from infra.emulators.tpu_api import messages
-from infra.emulators.tpu_api.messages import ApiError, Code
+from infra.emulators.tpu_api import extras, messages
+from infra.emulators.tpu_api.errors import ApiError, Code
+from infra.emulators.tpu_api.extras import V2, V2ALPHA1, Extras
 from infra.emulators.tpu_api.service import Service
 
 # Of every Google API: https://cloud.google.com/apis/docs/system-parameters
-_SYSTEM = {"alt", "key", "fields", "prettyPrint", "quotaUser", "access_token", "callback", "uploadType"}
+_SYSTEM = {
+    *("alt", "key", "fields", "prettyPrint", "quotaUser", "access_token", "oauth_token", "callback"),
+    *("uploadType", "upload_protocol"),
+}
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Route:
     uri: str  # with {field=pattern}
     body: str  # the field that the body is, "*" all of the request, "" none
     request: str
-    call: Callable[[Service, Any], Any]
+    call: Callable[..., Any]
     makes_operation: bool = False
 
     @property
@@ -107,12 +111,23 @@ ROUTES: tuple[Route, ...] = (
 )  # fmt: skip
 
 
-def find(method: str, path: str) -> tuple[Route, dict[str, str]] | None:
-    """The call of a request and what its path says."""
+def find(method: str, path: str) -> tuple[Route, dict[str, str], str] | None:
+    """The call of a request, what its path says, and the API's version. v2alpha1 has the same calls as v2 and more."""
+    version = V2ALPHA1 if path.startswith(f"/{V2ALPHA1}/") else V2
+    path = path.replace(f"/{V2ALPHA1}/", f"/{V2}/", 1)
     for route in ROUTES:
         if (fields := route.match(method, path)) is not None:
-            return route, fields
+            return route, fields, version
     return None
+
+
+def without_extras(route: Route, body: Any, version: str) -> tuple[Any, Extras | None]:
+    """A body as v2 has it, and what it has no room for: of a new queued resource; what a node has is forgotten."""
+    if version == V2ALPHA1 and route.body == "queued_resource":
+        return extras.taken_from(body)
+    if version == V2ALPHA1 and route.body == "node":
+        return extras.node_taken_from(body)[0], None
+    return body, None
 
 
 def request_message(route: Route, fields: dict[str, str], query: str, body: Any) -> Any:

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from infra.emulators.http_server import EmulatorHandler, HttpEmulator
-from infra.emulators.tpu_api import control, messages, routes
+from infra.emulators.tpu_api import control, errors, messages, routes
+from infra.emulators.tpu_api.checks import project_number
 from infra.emulators.tpu_api.cloud import Cloud
+from infra.emulators.tpu_api.errors import ApiError, Code
 from infra.emulators.tpu_api.faults import Call, Fault, FaultKind, next_fault
-from infra.emulators.tpu_api.messages import ApiError, Code
 from infra.emulators.tpu_api.records import Failure
 from infra.emulators.tpu_api.routes import Route
 from infra.emulators.tpu_api.service import Service
@@ -159,8 +160,10 @@ class TpuApi(HttpEmulator):
             _before(fault, found[0], found[1])
             call.body = _json(body)
             with self.lock:
-                message = self._act(found[0], found[1], query, call.body, fault)
-                content = messages.text(message, routes.wants_numeric_enums(query))
+                message = self._act(found, query, call.body, fault)
+                shown = messages.plain(message, routes.wants_numeric_enums(query))
+                shown = self.cloud.with_extras(shown, found[2])
+                content = json.dumps(shown, separators=(",", ":")).encode()
             call.status, headers, content = _after(fault, content)
         except ApiError as error:
             if fault and fault.kind in (FaultKind.CUT_AFTER, FaultKind.CUT_WITHIN, FaultKind.TIMEOUT_AFTER):
@@ -172,13 +175,17 @@ class TpuApi(HttpEmulator):
             self.save()
         return call.status, {"Content-Type": _JSON, **headers}, content
 
-    def _act(self, route: Route, fields: dict[str, str], query: str, body: Any, fault: Fault | None) -> Any:
+    def _act(self, found: tuple[Route, dict[str, str], str], query: str, body: Any, fault: Fault | None) -> Any:
+        route, fields, version = found
+        body, beyond_v2 = routes.without_extras(route, body, version)
+        fields = {field: self.cloud.by_id(name) for field, name in fields.items()}
+        self.service.check_location(*fields.values())
         request = routes.request_message(route, fields, query, body)
         kind = fault.kind if fault else None
         failure = Failure(Code.INTERNAL.number, "An internal error has occurred (a fault of the emulator).")
         if kind is FaultKind.OPERATION_ERROR:
             return self.service.refuse_in_operation(route.rpc, route.verb, request, failure)
-        message = route.call(self.service, request)
+        message = route.call(self.service, request, beyond_v2) if beyond_v2 else route.call(self.service, request)
         if kind is FaultKind.OPERATION_ERROR_AFTER:
             return self.service.end_in_error(message, failure)
         if fault and kind is FaultKind.SLOW_OPERATION:
@@ -193,8 +200,7 @@ def _before(fault: Fault | None, route: Route, fields: dict[str, str]) -> None:
     place = next(iter(fields.values()))
     match fault.kind:
         case FaultKind.TOO_MANY_REQUESTS:
-            message = f"Quota exceeded for quota metric 'API requests' and limit '{route.rpc} requests per minute'."
-            raise ApiError(Code.RESOURCE_EXHAUSTED, message, "RATE_LIMIT_EXCEEDED")
+            raise errors.too_many_calls(project_number(place.split("/")[1]))
         case FaultKind.INTERNAL:
             raise ApiError(Code.INTERNAL, "Internal error encountered.")
         case FaultKind.UNAVAILABLE:

@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from infra.emulators.tpu_api import checks, messages, views
+from infra.emulators.tpu_api import checks, errors, messages, views
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.cloud import Cloud
-from infra.emulators.tpu_api.ledger import not_found
-from infra.emulators.tpu_api.messages import ApiError, Code
-from infra.emulators.tpu_api.records import Failure, Operation
+from infra.emulators.tpu_api.errors import ApiError, Code
+from infra.emulators.tpu_api.extras import Extras
+from infra.emulators.tpu_api.records import Failure, Hidden, Operation
 
 _DEFAULT_PAGE = 50  # our choice
 ALL_ZONES = "-"  # as `gcloud ... list --zone=-` asks
@@ -32,26 +32,36 @@ class Service:
         self.max_page = max_page
         self.unreachable: set[str] = set()  # zones that a list of all zones cannot reach
 
+    def check_location(self, name: str) -> None:
+        """Refuses every call in a zone that does not exist or is closed; `name` is a call's parent or name."""
+        if "/locations/" not in name:
+            return
+        place = Place.of(name)
+        if place.zone != ALL_ZONES:
+            checks.check_zone(place)
+            if self.cloud.pools.is_closed(place.zone):
+                raise errors.no_such_location(checks.project_number(place.project), place.zone)
+
     # --- queued resources ---
 
-    def create_queued_resource(self, request: Any) -> Any:
+    def create_queued_resource(self, request: Any, extras: Extras | None = None) -> Any:
         place = Place.of(request.parent)
-        checks.check_zone(place)
         checks.check_request_id(request.request_id)
         if request.queued_resource_id:
             checks.check_id("queued_resource_id", request.queued_resource_id)
         return self._once(
             request,
             "CreateQueuedResource",
-            lambda: self.cloud.create_request(place, request.queued_resource_id, request.queued_resource),
+            lambda: self.cloud.create_request(place, request.queued_resource_id, request.queued_resource, extras),
         )
 
     def get_queued_resource(self, request: Any) -> Any:
-        return views.request(self.cloud.request(request.name))
+        return self.cloud.request_view(self.cloud.request(request.name, Hidden.GET))
 
     def list_queued_resources(self, request: Any) -> Any:
-        found = self._below(request.parent, "queuedResources", self.cloud.requests)
-        return self._page(request, "ListQueuedResourcesResponse", "queued_resources", found, views.request)
+        below = self._below(request.parent, "queuedResources", self.cloud.requests)
+        shown = [one for one in below if not self.cloud.is_hidden(one, Hidden.LIST)]
+        return self._page(request, "ListQueuedResourcesResponse", "queued_resources", shown, self.cloud.request_view)
 
     def delete_queued_resource(self, request: Any) -> Any:
         checks.check_request_id(request.request_id)
@@ -71,11 +81,11 @@ class Service:
         return self._shown(self.cloud.create_node(place, request.node_id, row, request.node))
 
     def get_node(self, request: Any) -> Any:
-        return views.node(self.cloud.node(request.name))
+        return self.cloud.node_view(self.cloud.node(request.name))
 
     def list_nodes(self, request: Any) -> Any:
         found = self._below(request.parent, "nodes", self.cloud.nodes)
-        return self._page(request, "ListNodesResponse", "nodes", found, views.node)
+        return self._page(request, "ListNodesResponse", "nodes", found, self.cloud.node_view)
 
     def delete_node(self, request: Any) -> Any:
         return self._shown(self.cloud.delete_node(request.name))
@@ -95,7 +105,8 @@ class Service:
     def get_guest_attributes(self, request: Any) -> Any:
         """One entry per worker in their order, empty where it has published nothing (our choice)."""
         node = self.cloud.node(request.name)
-        workers = list(request.worker_ids) or [str(worker) for worker in range(len(node.hosts))]
+        every = [str(worker) for worker in range(len(node.hosts))]
+        workers = [worker for worker in request.worker_ids if worker] or every  # gcloud asks for all with one ""
         path = [part for part in request.query_path.split("/") if part]
         response = messages.new("GetGuestAttributesResponse")
         for worker in workers:
@@ -108,7 +119,7 @@ class Service:
                     entry.query_value.items.add(namespace=one.namespace, key=one.key, value=one.value)
         silent = not any(len(entry.query_value.items) for entry in response.guest_attributes)
         if silent and self.cloud.behaviour.silent_hosts_are_404:
-            raise not_found(f"{request.name}/guestAttributes/{request.query_path}")
+            raise errors.not_found(f"{request.name}/guestAttributes/{request.query_path}")
         return response
 
     # --- what there is ---
@@ -118,7 +129,7 @@ class Service:
 
     def list_accelerator_types(self, request: Any) -> Any:
         self._refuse_filter(request)
-        found = self._accelerator_types(self._zone(request.parent))
+        found = self._accelerator_types(Place.of(request.parent))
         return self._page(request, "ListAcceleratorTypesResponse", "accelerator_types", found, _itself)
 
     def get_runtime_version(self, request: Any) -> Any:
@@ -126,11 +137,11 @@ class Service:
 
     def list_runtime_versions(self, request: Any) -> Any:
         self._refuse_filter(request)
-        found = self._runtime_versions(self._zone(request.parent))
+        found = self._runtime_versions(Place.of(request.parent))
         return self._page(request, "ListRuntimeVersionsResponse", "runtime_versions", found, _itself)
 
     def get_location(self, request: Any) -> Any:
-        return _location(self._zone(request.name))
+        return _location(Place.of(request.name))
 
     def list_locations(self, request: Any) -> Any:
         self._refuse_filter(request)
@@ -139,7 +150,7 @@ class Service:
         return self._page(request, "google.cloud.location.ListLocationsResponse", "locations", places, _location)
 
     def generate_service_identity(self, request: Any) -> Any:
-        place = self._zone(request.parent)
+        place = Place.of(request.parent)
         response = messages.new("GenerateServiceIdentityResponse")
         response.identity.email = f"service-{place.project}@cloud-tpu.iam.gserviceaccount.com"
         return response
@@ -198,21 +209,14 @@ class Service:
     def _shown(self, operation: Operation) -> Any:
         return views.operation(operation, self.cloud.now_s)
 
-    def _zone(self, name: str) -> Place:
-        place = Place.of(name)
-        checks.check_zone(place)
-        return place
-
     def _below(self, parent: str, collection: str, kept: dict[str, Any]) -> list[Any]:
         """Of one zone or of all, in the order of their names."""
         place = Place.of(parent)
         zone = re.escape(place.zone)
         if place.zone == ALL_ZONES:
             zone = "[^/]+"
-        else:
-            checks.check_zone(place)
-            if place.zone in self.unreachable:
-                raise ApiError(Code.UNAVAILABLE, f"Zone {place.zone} is currently unreachable.")
+        elif place.zone in self.unreachable:
+            raise ApiError(Code.UNAVAILABLE, f"Zone {place.zone} is currently unreachable.")
         pattern = re.compile(rf"projects/{re.escape(place.project)}/locations/{zone}/{collection}/")
         names = sorted(name for name in kept if pattern.match(name))
         return [kept[name] for name in names if Place.of(name).zone not in self.unreachable]
@@ -240,15 +244,15 @@ class Service:
             raise ApiError(Code.UNIMPLEMENTED, "The emulator knows neither filters nor orders.")
 
     def _one(self, name: str, every: Callable[[Place], Iterable[Any]]) -> Any:
-        for one in every(self._zone(name)):
+        for one in every(Place.of(name)):
             if one.name == name:
                 return one
-        raise not_found(name)
+        raise errors.not_found(name)
 
     def _accelerator_types(self, place: Place) -> list[Any]:
         made: list[Any] = []
         for row in checks.offered():
-            if place.zone in row.zones:
+            if place.zone in row.zones and not self.cloud.pools.lacks(place.zone, row):
                 kind = messages.parse("AcceleratorType", {"type": row.accelerator_type})
                 kind.name = f"{place.name}/acceleratorTypes/{row.accelerator_type}"
                 if config := checks.config_type(row):

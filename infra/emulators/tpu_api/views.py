@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from infra.emulators.tpu_api import messages
-from infra.emulators.tpu_api.records import Initiator, Node, NodeState, Operation, Request, RequestState
+from infra.emulators.tpu_api.checks import Place
+from infra.emulators.tpu_api.records import Behaviour, Initiator, Node, NodeState, Operation, Request, RequestState
 
 # Which of QueuedResourceState's data goes with a state; WAITING_FOR_RESOURCES has none.
 _STATE_DATA = {
@@ -20,9 +21,15 @@ _STATE_DATA = {
 }
 
 
-def request(kept: Request) -> Any:
+def request(kept: Request, behaviour: Behaviour) -> Any:
     """A QueuedResource; its copy of the node is as it was at creation."""
     message = messages.copy(kept.message)
+    (spec,) = message.tpu.node_spec
+    if behaviour.project_numbers:
+        spec.parent = Place.of(kept.name).numbered_name
+    if kept.state is RequestState.ACTIVE:
+        spec.node.scheduling_config.SetInParent()
+        spec.node.shielded_instance_config.SetInParent()
     message.state.state = _number(message.state, "state", kept.state)
     if data := _STATE_DATA.get(kept.state):
         getattr(message.state, data).SetInParent()
@@ -34,8 +41,11 @@ def request(kept: Request) -> Any:
     return message
 
 
-def node(kept: Node) -> Any:
+def node(kept: Node, behaviour: Behaviour) -> Any:
     message = messages.copy(kept.message)
+    if kept.request and behaviour.project_numbers:
+        place = Place.of(kept.request)
+        message.queued_resource = kept.request.replace(place.name, place.numbered_name)
     message.state = _number(message, "state", kept.state)
     message.health = _number(message, "health", kept.health)
     message.health_description = kept.health_description

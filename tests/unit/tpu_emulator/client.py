@@ -16,6 +16,7 @@ from infra.emulators.tpu_api import Timings, TpuApi
 
 ZONE = "us-east5-b"
 PARENT = f"projects/p/locations/{ZONE}"
+PROJECT_NUMBER = "345434927424"  # of the project `p`, made up by the emulator and always the same
 START_S = 1_800_000_000.0
 TIMINGS = Timings(admit_s=2, select_s=5, provision_s=60, boot_s=90, host_stagger_s=1, suspend_s=30, delete_s=20)
 UNTIL_ACTIVE_S = 2 + 5 + 60
@@ -82,6 +83,11 @@ class Client:
     def patch(self, node: Any, paths: list[str]) -> Any:
         mask = field_mask_pb2.FieldMask(paths=paths)
         return self.google.update_node(node=node, update_mask=mask, retry=None, timeout=10)
+
+    def error_of(self, operation: Any) -> tuple[int, str]:
+        """google.rpc's code and the sentence that an operation ended in."""
+        error = self.operation(operation).error
+        return error.code, error.message
 
     def operation(self, operation: Any) -> Any:
         return self.google.get_operation({"name": operation.operation.name}, retry=None, timeout=10)

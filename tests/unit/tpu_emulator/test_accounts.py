@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from infra.emulators.tpu_api import Cloud, QuotaTier, RequestState
 from infra.emulators.tpu_api.checks import Place
-from infra.emulators.tpu_api.messages import ApiError
+from infra.emulators.tpu_api.errors import ApiError
 from tests.unit.tpu_emulator.client import PARENT, START_S, TIMINGS, ZONE, wanted
 
 

@@ -81,9 +81,10 @@ def test_hosts_report_by_script_too() -> None:
         api.cloud.set_guest_attribute(name, 0, GuestAttribute("other", "x", "y"))
         assert client.ready()[0] == "failed"
         assert client.ready(path="other/")[0] == "y"
-        assert client.ready(path="")[0] == "failedy"
         one = client.google.get_guest_attributes(request={"name": name, "worker_ids": ["7", "0"]})
-        assert [len(host.query_value.items) for host in one.guest_attributes] == [1, 2]
+        published = [[item.key for item in host.query_value.items] for host in one.guest_attributes]
+        of_guest_agent = ["hostname", "ssh-ed25519"]
+        assert published == [[*of_guest_agent, "status"], [*of_guest_agent, "status", "x"]]
         with pytest.raises(exceptions.BadRequest):
             client.google.get_guest_attributes(request={"name": name, "worker_ids": ["8"]})
         api.cloud.set_node_state(name, NodeState.REPAIRING, "TIMEOUT", "a host does not answer")

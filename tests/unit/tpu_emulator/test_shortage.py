@@ -29,6 +29,7 @@ def test_a_node_without_a_queue_fails_at_once_in_a_stockout(api: TpuApi, client:
     api.cloud.stockout(ZONE, "v6e")
     node = tpu_v2.Node(accelerator_type="v6e-8", runtime_version="v2-alpha-tpuv6e")
     operation = client.google.create_node(parent=PARENT, node_id="n", node=node)
+    api.advance(2)
     with pytest.raises(exceptions.ResourceExhausted, match="no more capacity in the zone"):
         operation.result(timeout=5)
     assert client.nodes() == {}

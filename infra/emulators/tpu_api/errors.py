@@ -1,0 +1,175 @@
+"""Refusals as Google's APIs word them: google.rpc codes, sentences, details.
+
+Owns the form of an error. Refuses to own when one is due.
+
+Seen (public reports, gcp.md section 9, read 2026-11-21): the quota refusal word for word, the sentences of a zone that
+is full, of a zone without the accelerator (2024-08), of a reservation that is full (2025-01) and of one that is not
+there, and how Google's API infrastructure words a rate limit and a location. Our choice: the EIDs, the names of rate
+limits, and every ErrorInfo whose domain is tpu.googleapis.com.
+"""
+
+# pyright: reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from google.rpc import code_pb2
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A google.rpc.Status: why a request is FAILED or an operation has ended in an error."""
+
+    code: int
+    message: str
+
+
+class Code(Enum):
+    """Of google.rpc: its name is the status, its value the HTTP status that goes with it."""
+
+    CANCELLED = (499,)
+    UNKNOWN = (500, 1)
+    INVALID_ARGUMENT = (400, 1)
+    DEADLINE_EXCEEDED = (504,)
+    NOT_FOUND = (404,)
+    ALREADY_EXISTS = (409, 1)
+    PERMISSION_DENIED = (403,)
+    RESOURCE_EXHAUSTED = (429,)
+    FAILED_PRECONDITION = (400, 2)
+    ABORTED = (409, 2)
+    OUT_OF_RANGE = (400, 3)
+    UNIMPLEMENTED = (501,)
+    INTERNAL = (500, 2)
+    UNAVAILABLE = (503,)
+    UNAUTHENTICATED = (401,)
+
+    @property
+    def http_status(self) -> int:
+        return self.value[0]
+
+    @property
+    def number(self) -> int:
+        return code_pb2.Code.Value(self.name)
+
+
+_SERVICE = "tpu.googleapis.com"
+_INFRASTRUCTURE = "googleapis.com"  # the domain of refusals that every Google API shares
+
+
+class ApiError(Exception):
+    """A call that is refused, in the words of google.rpc.
+
+    reason and metadata: of an ErrorInfo of the TPU API itself. details: other than that one, as JSON.
+    """
+
+    def __init__(
+        self, code: Code, message: str, reason: str = "", details: Sequence[dict[str, Any]] = (), **metadata: str
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = [_error_info(reason, _SERVICE, **metadata)] if reason else list(details)
+
+    @property
+    def failure(self) -> Failure:
+        """As an operation or a FAILED request says it."""
+        return Failure(self.code.number, self.message)
+
+    def to_json(self) -> dict[str, Any]:
+        error: dict[str, Any] = {
+            "code": self.code.http_status,
+            "message": self.message,
+            "status": self.code.name,
+        }
+        if self.details:
+            error["details"] = self.details
+        return {"error": error}
+
+
+def _error_info(reason: str, domain: str, **metadata: str) -> dict[str, Any]:
+    return {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": reason,
+        "domain": domain,
+        "metadata": {"service": _SERVICE, **metadata},
+    }
+
+
+def over_quota(project_number: str, quota: str, limit: int, where: str) -> ApiError:
+    """Too many chips, as seen in 2025-08: a QuotaFailure and no ErrorInfo. `where` is `zone Z` or `region R`."""
+    failure: dict[str, Any] = {
+        "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+        "violations": [
+            {
+                "subject": f"project:{project_number}",
+                "description": f"Quota '{quota}' exhausted. Limit {limit} in {where}",
+            }
+        ],
+    }
+    message = f"Quota limit '{quota}' has been exceeded. Limit: {limit} in {where}."
+    return ApiError(Code.RESOURCE_EXHAUSTED, message, details=[failure])
+
+
+def too_many_calls(project_number: str) -> ApiError:
+    """Too many calls a minute, as Google's API infrastructure says it of any API. The limit's name is our choice."""
+    metric, limit = f"{_SERVICE}/default", "DefaultRequestsPerMinutePerProject"
+    message = (
+        "Quota exceeded for quota metric 'Requests' and limit 'Requests per minute' of service "
+        f"'{_SERVICE}' for consumer 'project_number:{project_number}'."
+    )
+    info = _error_info(
+        "RATE_LIMIT_EXCEEDED",
+        _INFRASTRUCTURE,
+        consumer=f"projects/{project_number}",
+        quota_limit=limit,
+        quota_limit_value="600",
+        quota_location="global",
+        quota_metric=metric,
+    )
+    return ApiError(Code.RESOURCE_EXHAUSTED, message, details=[info])
+
+
+def no_such_location(project_number: str, zone: str) -> ApiError:
+    """A zone that does not exist, or that the project may not use: Google's APIs do not tell which."""
+    message = f"Permission denied on 'locations/{zone}' (or it may not exist)."
+    consumer = f"projects/{project_number}"
+    info = _error_info("LOCATION_POLICY_VIOLATED", _INFRASTRUCTURE, consumer=consumer, location=zone)
+    return ApiError(Code.PERMISSION_DENIED, message, details=[info])
+
+
+def not_in_zone(accelerator: str, zone: str) -> ApiError:
+    """An accelerator type that the zone does not have, at the call."""
+    sentence = f"Cloud TPU received a bad request. the accelerator {accelerator} was not found in zone {zone}"
+    return ApiError(Code.INVALID_ARGUMENT, _with_eid(sentence))
+
+
+def no_capacity(zone: str) -> ApiError:
+    sentence = (
+        f'There is no more capacity in the zone "{zone}"; you can try in another zone where Cloud TPU Nodes are '
+        "offered (see https://cloud.google.com/tpu/docs/regions)"
+    )
+    return ApiError(Code.RESOURCE_EXHAUSTED, _with_eid(sentence))
+
+
+def reservation_full() -> ApiError:
+    sentence = "Insufficient reserved capacity. Contact customer support to increase your reservation."
+    return ApiError(Code.RESOURCE_EXHAUSTED, _with_eid(sentence))
+
+
+def no_reservation() -> ApiError:
+    """Also for on-demand chips in a zone that has none for sale: there they are in reservations only."""
+    return ApiError(Code.NOT_FOUND, "Reservation not found")
+
+
+def not_found(name: str) -> ApiError:
+    return ApiError(Code.NOT_FOUND, f"Resource '{name}' was not found.", "RESOURCE_NOT_FOUND", resource=name)
+
+
+def _with_eid(sentence: str) -> str:
+    """The id that support asks for; the same sentence has the same one here."""
+    return f"{sentence} [EID: 0x{hashlib.sha256(sentence.encode()).hexdigest()[:16]}]"

@@ -1,0 +1,181 @@
+"""What a script, a test or the page does to the simulated cloud, and what its hosts publish.
+
+Owns the levers: loss, health, hosts, capacity, refusals, quota, reservations. Refuses to own what clients ask for
+(cloud.py) and what follows (machine.py).
+
+Seen (gcp.md section 9, read 2026-11-21): node states REPAIRING and UNKNOWN and health UNHEALTHY_MAINTENANCE under an
+ACTIVE request; hosts with guest attributes of their own. Our choice: when a script is not asked, none of it happens.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+
+from infra.emulators.tpu_api import checks, messages
+from infra.emulators.tpu_api.checks import Place
+from infra.emulators.tpu_api.errors import Code
+from infra.emulators.tpu_api.machine import Machine
+from infra.emulators.tpu_api.pools import QuotaTier, ZoneRefusal
+from infra.emulators.tpu_api.records import GuestAttribute, Initiator, Node, NodeState, Request, RequestState, Tier
+from infra.hardware import families
+
+
+class Levers(Machine):
+    """Raises ValueError for what is not there, with what is."""
+
+    # --- requests and nodes ---
+
+    def preempt(self, name: str) -> None:
+        """Takes a spot request or node away. Raises ValueError if it is not spot or not there."""
+        node, request = self.nodes.get(name), self.requests.get(name)
+        request = request or (self.requests.get(node.request) if node else None)
+        lost = [node] if node else self._nodes_of(request) if request else []
+        if not lost:
+            raise ValueError(f"{name} has nothing to preempt; nodes: {', '.join(self.nodes) or 'none'}")
+        if lost[0].tier is not Tier.SPOT:
+            raise ValueError(f"{name} is {lost[0].tier}: only spot is preempted")
+        for one in lost:
+            self._set_node(one, NodeState.PREEMPTED, None)
+        if request and request.state in (RequestState.PROVISIONING, RequestState.ACTIVE):
+            self._suspend(request, Initiator.SERVICE)
+        self.settle()
+
+    def fail_request(self, name: str, message: str, code: Code = Code.INTERNAL) -> None:
+        """A late-discovered problem: the request is FAILED and its nodes are gone."""
+        self._fail(self._known(name), code, message)
+        self.settle()
+
+    # --- hosts ---
+
+    def guest_attributes(self, node: Node, worker: int) -> list[GuestAttribute]:
+        """What a host has published until now: first what its guest agent says of it, if it has booted."""
+        host = node.hosts[worker]
+        published = [*(_of_guest_agent(node, worker) if self.behaviour.guest_agent else ()), *host.attributes]
+        by_itself = host.ready_at_s is not None and host.ready_at_s <= self.now_s and node.state is NodeState.READY
+        if by_itself and all((one.namespace, one.key) != _key(self.host_ready) for one in host.attributes):
+            return [*published, self.host_ready]
+        return published
+
+    def hosts_ready(self, node: Node) -> int:
+        return sum(self.host_ready in self.guest_attributes(node, worker) for worker in range(len(node.hosts)))
+
+    def set_host_ready(self, node_name: str, worker: int | None = None, ready: bool = True) -> None:
+        """A host, or all of a node, publishes that it is ready, or takes it back."""
+        node = self._known_node(node_name)
+        for host in node.hosts if worker is None else [node.hosts[worker]]:
+            host.ready_at_s = None
+            host.attributes = [one for one in host.attributes if _key(one) != _key(self.host_ready)]
+            host.attributes += [self.host_ready] if ready else []
+        self._log(node_name, f"{self.hosts_ready(node)}/{len(node.hosts)} hosts ready")
+
+    def set_guest_attribute(self, node_name: str, worker: int, attribute: GuestAttribute) -> None:
+        host = self._known_node(node_name).hosts[worker]
+        host.attributes = [one for one in host.attributes if _key(one) != _key(attribute)] + [attribute]
+        self.revision += 1
+
+    def set_node_state(self, node_name: str, state: NodeState, health: str = "HEALTHY", why: str = "") -> None:
+        """For example REPAIRING, UNKNOWN, or READY with UNHEALTHY_MAINTENANCE; its request stays as it is.
+
+        Hosts keep what they have published.
+        """
+        node = self._known_node(node_name)
+        _check_known("health", health, tuple(messages.enum_names("Node", "Health")))
+        node.state, node.health, node.health_description = state, health, why
+        self._log(node_name, f"{state}, {health}{why and ': '}{why}")
+
+    def set_maintenance(self, node_name: str, in_s: float | None, takes_s: float = 3600, ongoing: bool = False) -> None:
+        """Announces a maintenance that begins `in_s` from now; None takes it back. It does nothing to the node."""
+        node = self._known_node(node_name)
+        node.maintenance = {}
+        if in_s is not None:
+            start, end = (messages.time_text(self.now_s + seconds) for seconds in (in_s, in_s + takes_s))
+            node.maintenance = {
+                "type": "SCHEDULED",
+                "canReschedule": True,
+                "windowStartTime": start,
+                "windowEndTime": end,
+                "latestWindowStartTime": start,
+                "maintenanceStatus": "ONGOING" if ongoing else "PENDING",
+            }
+        self._log(node_name, f"maintenance from {node.maintenance.get('windowStartTime', 'never')}")
+
+    # --- what there is to take ---
+
+    def set_capacity(self, zone: str, accelerator: str, chips: int | None) -> None:
+        """Chips of a family or a size in a zone; None is no limit. What runs stays."""
+        _check_known("zone", zone, checks.zones())
+        _check_known("accelerator", accelerator, (*families(), *(row.name for row in checks.offered())))
+        self.pools.set_capacity(zone, accelerator, chips)
+        self._log(zone, f"capacity of {accelerator}: {'unlimited' if chips is None else f'{chips} chips'}")
+        self.settle()
+
+    def stockout(self, zone: str, accelerator: str) -> None:
+        """Nothing more is given out."""
+        self.set_capacity(zone, accelerator, 0)
+
+    def refuse(self, zone: str, how: ZoneRefusal | None, accelerator: str = "", stays: bool = False) -> None:
+        """What a zone will not give: a family or a size, "" all; None lifts it.
+
+        Where an operation says so, nothing stays of the request, or with `stays` the request, FAILED.
+        """
+        _check_known("zone", zone, checks.zones())
+        _check_known("accelerator", accelerator, ("", *families(), *(row.name for row in checks.offered())))
+        self.pools.set_refused(zone, accelerator, how, stays)
+        self._log(zone, f"refuses {accelerator or 'everything'}: {how or 'no more'}")
+        self.settle()
+
+    def set_quota(
+        self, project: str, place: str, family: str, units: int | None, tier: QuotaTier = QuotaTier.ON_DEMAND
+    ) -> None:
+        """In the unit of the hardware table; `place` is a zone or a region; None is no limit."""
+        regions = tuple(dict.fromkeys(zone.rpartition("-")[0] for zone in checks.zones()))
+        _check_known("place", place, (*checks.zones(), *regions))
+        _check_known("family", family, families())
+        self.pools.set_quota(project, place, family, tier, units)
+        self._log(f"projects/{project}", f"quota of {family} {tier} in {place}: {units}")
+
+    def set_reservation(self, name: str, family: str, chips: int | None) -> None:
+        """`name` is projects/P/locations/Z/reservations/R; None removes it."""
+        if not re.fullmatch(r"projects/[^/]+/locations/[^/]+/reservations/[^/]+", name):
+            raise ValueError(f"{name} is not projects/<project>/locations/<zone>/reservations/<name>")
+        _check_known("zone", Place.of(name).zone, checks.zones())
+        _check_known("family", family, families())
+        self.pools.set_reservation(self.by_id(name), family, chips)
+        self._log(name, f"reservation of {chips} chips of {family}")
+        self.settle()
+
+    def _known(self, name: str) -> Request:
+        if name not in self.requests:
+            raise ValueError(f"there is no queued resource {name}; there are: {', '.join(self.requests) or 'none'}")
+        return self.requests[name]
+
+    def _known_node(self, name: str) -> Node:
+        if name not in self.nodes:
+            raise ValueError(f"there is no node {name}; there are: {', '.join(self.nodes) or 'none'}")
+        return self.nodes[name]
+
+
+def _check_known(what: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        nearest = ", ".join(difflib.get_close_matches(given, known, n=3, cutoff=0))
+        raise ValueError(f"{what} {given!r} is not one that the emulator knows; nearest: {nearest}")
+
+
+def _of_guest_agent(node: Node, worker: int) -> list[GuestAttribute]:
+    """Seen: that there are host keys, and a `hostname` that is the Compute Engine instance's name and looks like this.
+
+    Its namespace and the keys themselves are our choice, and that they are there from READY on.
+    """
+    if node.state not in (NodeState.READY, NodeState.REPAIRING, NodeState.UNKNOWN):
+        return []
+    digest = hashlib.sha256(f"{node.name} {node.create_s}".encode()).hexdigest()
+    return [
+        GuestAttribute("guestInspector", "hostname", f"t1v-n-{digest[:8]}-w-{worker}"),
+        GuestAttribute("hostkeys", "ssh-ed25519", f"AAAAC3NzaC1lZDI1NTE5AAAAI{digest[:43]}"),
+    ]
+
+
+def _key(attribute: GuestAttribute) -> tuple[str, str]:
+    return attribute.namespace, attribute.key
