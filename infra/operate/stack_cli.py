@@ -29,7 +29,7 @@ def new(
     accelerator: Annotated[str, typer.Argument(help="A TPU of `slipway hardware queued_resource`, like v5p-512.")],
     zone: Annotated[list[str], typer.Option(help="Where; several times: in this order.")],
     slices: Annotated[int, typer.Option(min=1, max=512)] = 1,
-    tier: Annotated[str, typer.Option(help="on-demand, spot, reserved or guaranteed.")] = "on-demand",
+    tier: Annotated[str, typer.Option(help="on-demand, spot, reserved, guaranteed or flex-start.")] = "on-demand",
     variant: Annotated[str, typer.Option(help="What follows the dot in its name.")] = "",
     project: Annotated[str, typer.Option(help="The Google Cloud project's id.")] = PLACEHOLDER_PROJECT,
     owner: Annotated[str, typer.Option(help="Who pays: a label of everything billed.")] = OWNER,

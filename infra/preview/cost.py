@@ -55,7 +55,7 @@ def of_stack(settings: TpuVmSettings, spec: RunSpec) -> Cost:
 
 def _price(row: Accelerator, region: str, tier: Tier) -> tuple[float | None, str]:
     unknown = "set price_usd_per_chip_hour"
-    if tier in (Tier.RESERVED, Tier.GUARANTEED):
+    if tier in (Tier.RESERVED, Tier.GUARANTEED, Tier.FLEX_START):
         return None, f"no source prices tier {tier}; {unknown}"
     price = row.price(region)
     usd = price and (price.spot_usd if tier is Tier.SPOT else price.on_demand_usd)

@@ -25,11 +25,11 @@ class QuotaNeed:
 
 
 def of_stack(settings: TpuVmSettings) -> QuotaNeed:
-    """Spot uses the preemptible quota; what reserved and guaranteed use, no source says."""
+    """Spot and flex-start use the preemptible quota; what reserved and guaranteed use, no source says."""
     row = settings.row
     quota = row.quota(Api.QUEUED_RESOURCE)
     if quota is None:
         return QuotaNeed(None, row.chips * settings.slices, "chips", settings.zones)
-    name = {Tier.ON_DEMAND: quota.on_demand, Tier.SPOT: quota.spot}.get(settings.tier)
+    name = {Tier.ON_DEMAND: quota.on_demand, Tier.SPOT: quota.spot, Tier.FLEX_START: quota.spot}.get(settings.tier)
     places = settings.zones if quota.scope is QuotaScope.ZONE else (settings.place,)
     return QuotaNeed(name, quota.units * settings.slices, str(quota.unit), places)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from infra.providers.resource import Context, ResourceError, Service
 from infra.providers.tpu_ownership import tail
@@ -30,6 +30,7 @@ RETRY_FOR_S = 300.0
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 1.0, 30.0
 _CANCEL_POLL_S = 0.05
 _TRANSIENT = (429, 500, 502, 503, 504)
+_CLOSED = "LOCATION_POLICY_VIOLATED"
 _LOGIN = "run `gcloud auth application-default login`"
 ALL_ZONES = "-"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -49,6 +50,10 @@ class BusyError(ResourceError):
 
 class FullError(ResourceError):
     """This zone cannot serve the request now: no quota or no capacity in it."""
+
+
+class ClosedError(FullError):
+    """This zone is closed to the project: nothing can be asked for in it, nor looked up."""
 
 
 class SilentError(ResourceError):
@@ -92,52 +97,20 @@ def types() -> Any:
 # --- calls ---
 
 
-def create(context: Context, parent: str, identifier: str, body: Mapping[str, Any], request_id: str) -> Operation:
-    """Ask for a queued resource; a repeated call with the same request id is one. Raises ThereAlreadyError."""
-    request = types().CreateQueuedResourceRequest(
-        parent=parent,
-        queued_resource_id=identifier,
-        queued_resource=types().QueuedResource(body),
-        request_id=request_id,
-    )
-    return _begun(context, f"create {parent}/queuedResources/{identifier}", "create_queued_resource", request=request)
+def create(
+    context: Context, parent: str, identifier: str, body: Any, request_id: str, version: str = "v2"
+) -> Operation:
+    """Ask for a queued resource; a repeated call with the same request id is one. Raises ThereAlreadyError.
 
-
-def create_flex_start(context: Context, parent: str, identifier: str, body: Any, request_id: str) -> Operation:
-    """As `create`, of v2alpha1's JSON: v2, and every release of Google's client so far, lacks what flex-start says."""
-
-    def act() -> Operation:
-        query = {"queuedResourceId": identifier, "requestId": request_id}
-        answer = _session(service().instead).post(
-            f"{service().instead or f'https://{HOST}'}/v2alpha1/{parent}/queuedResources",
-            params=query,
-            json=body,
-            timeout=CALL_TIMEOUT_S,
-        )
-        if not answer.ok:
-            raise importlib.import_module("google.api_core.exceptions").from_http_response(answer)
-        operations: Any = importlib.import_module("google.longrunning.operations_pb2")
-        parsed = operations.Operation()
-        # What the operation answers with is of v2alpha1 too, and nobody reads it.
-        values = {key: value for key, value in _object(answer).items() if key in ("name", "done", "error")}
-        importlib.import_module("google.protobuf.json_format").ParseDict(values, parsed)
-        return _operation(parsed)
-
-    return _call(context, f"create {parent}/queuedResources/{identifier}", act)
-
-
-def _object(answer: Any) -> dict[str, Any]:
-    try:
-        values: Any = answer.json()
-    except ValueError:
-        raise _UnreadableError from None
-    if not isinstance(values, dict):
-        raise _UnreadableError
-    return cast(dict[str, Any], values)
+    body: as the API's JSON of that version; v2alpha1 has flex-start, which v2 and Google's client have no fields for.
+    """
+    query = {"queuedResourceId": identifier, "requestId": request_id}
+    path = f"{parent}/queuedResources"
+    return _operate(context, f"create {path}/{identifier}", "POST", path, query, body, version)
 
 
 def as_json(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A v2 QueuedResource as the API's JSON."""
+    """A QueuedResource in the client's own words as the API's JSON of v2."""
     json_format: Any = importlib.import_module("google.protobuf.json_format")
     return json_format.MessageToDict(types().QueuedResource.pb(types().QueuedResource(body)))
 
@@ -152,9 +125,9 @@ def get(context: Context, name: str) -> Any | None:
 
 def delete(context: Context, name: str) -> None:
     """Begin to delete, nodes included. What is gone or being deleted already is fine."""
-    request = types().DeleteQueuedResourceRequest(name=name, force=True, request_id=str(uuid.uuid4()))
+    query = {"force": "true", "requestId": str(uuid.uuid4())}
     with contextlib.suppress(GoneError, BusyError):
-        _begun(context, f"delete {name}", "delete_queued_resource", request=request)
+        _operate(context, f"delete {name}", "DELETE", name, query)
 
 
 def listed(context: Context, parent: str) -> list[Any]:
@@ -170,22 +143,21 @@ def nodes(context: Context, parent: str) -> list[Any]:
 
 
 def update_node(context: Context, node: Mapping[str, Any], fields: list[str]) -> Operation:
-    """Change labels, tags, metadata or description of a node in place."""
-    mask: Any = importlib.import_module("google.protobuf.field_mask_pb2")
-    arguments = {"node": types().Node(node), "update_mask": mask.FieldMask(paths=fields)}
-    return _begun(context, f"update {node['name']}", "update_node", **arguments)
+    """Change labels, tags, metadata or description of a node in place. Raises BusyError beside another update."""
+    name = str(node["name"])
+    return _operate(context, f"update {name}", "PATCH", name, {"updateMask": ",".join(fields)}, node)
 
 
 def delete_node(context: Context, name: str) -> None:
     """Begin to delete a node that no request owns. What is gone or being deleted already is fine."""
     with contextlib.suppress(GoneError, BusyError):
-        _begun(context, f"delete {name}", "delete_node", name=name)
+        _operate(context, f"delete {name}", "DELETE", name)
 
 
 def operation(context: Context, name: str) -> Operation | None:
     """How an operation stands, or None where it is forgotten."""
     try:
-        return _call(context, f"read {name}", lambda: _operation(_google("get_operation", {"name": name})))
+        return _operate(context, f"read {name}", "GET", name)
     except GoneError:
         return None
 
@@ -228,14 +200,41 @@ def _client(endpoint: str) -> Any:
     return types().TpuClient(**options)
 
 
-def _begun(context: Context, doing: str, method: str, **arguments: Any) -> Operation:
-    return _call(context, doing, lambda: _operation(_google(method, **arguments).operation))
+def _operate(
+    context: Context,
+    doing: str,
+    method: str,
+    path: str,
+    query: Mapping[str, str] | None = None,
+    body: Any = None,
+    version: str = "v2",
+) -> Operation:
+    """A call that answers with an operation, over Google's credentials and HTTP but not its client.
+
+    Client 1.28 cannot read an operation whose response has a field that it does not know, and nodes of the service were
+    seen with some (`useTpuVm`, `bootDisk`): only name, done and error are read here.
+    """
+
+    def act() -> Operation:
+        instead = service().instead
+        url = f"{instead or f'https://{HOST}'}/{version}/{path}"
+        answer = _session(instead).request(method, url, params=query, json=body, timeout=CALL_TIMEOUT_S)
+        if not answer.ok:
+            raise importlib.import_module("google.api_core.exceptions").from_http_response(answer)
+        return _operation(answer)
+
+    return _call(context, doing, act)
 
 
-def _operation(found: Any) -> Operation:
-    if not found.name:
-        raise _UnreadableError
-    return Operation(str(found.name), bool(found.done), int(found.error.code), str(found.error.message))
+def _operation(answer: Any) -> Operation:
+    try:
+        values: Any = answer.json()
+        error: Mapping[str, Any] = values.get("error") or {}
+        return Operation(
+            str(values["name"]), bool(values.get("done")), int(error.get("code", 0)), str(error.get("message", ""))
+        )
+    except (ValueError, AttributeError, KeyError, TypeError):
+        raise _UnreadableError from None
 
 
 def _named(found: Any, name: str) -> Any:
@@ -338,7 +337,9 @@ def _judge_refusal(doing: str, error: Any) -> _Judged:
         return _Judged(BusyError(f"{said} ({status}); run it again once that has ended"))
     if code == 401:
         return _Judged(ResourceError(f"{said}; {_LOGIN}"))
-    if _is_of_the_zone(code, error, message):
+    if code == 403 and (error.reason == _CLOSED or _CLOSED in message):
+        return _Judged(ClosedError(f"{said} Give another zone"))
+    if code == 400 and re.search(r"accelerator.* not found in zone", message, re.IGNORECASE):
         return _Judged(FullError(f"{said} Give another zone, or an accelerator that this one has"))
     if code == 403:
         return _Judged(ResourceError(f"{said}; have it granted (roles/tpu.admin), or {_LOGIN} as who has it"))
@@ -361,13 +362,6 @@ def _status(error: Any) -> str:
 def _message(error: Any) -> str:
     """Without the `POST https://...: ` that Google's client puts before it."""
     return re.sub(r"^[A-Z]+ \S+: ", "", str(error.message)).strip() or "no reason is given"
-
-
-def _is_of_the_zone(code: int, error: Any, message: str) -> bool:
-    """Whether another zone may take it: this one is closed to the project, or has no such accelerator."""
-    if code == 403:
-        return error.reason == "LOCATION_POLICY_VIOLATED" or "LOCATION_POLICY_VIOLATED" in message
-    return code == 400 and re.search(r"accelerator.* not found in zone", message, re.IGNORECASE) is not None
 
 
 def _is_quota(error: Any, message: str) -> bool:

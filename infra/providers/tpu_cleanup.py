@@ -110,8 +110,13 @@ def remove_labelled(
 
 def _remove_listed(context: Context, parent: str, wanted: Callable[[Found], bool], removed: dict[str, None]) -> None:
     empty = 0
+    pauses = tpu_api.polls()
     while empty < _SURE:
-        there = _everything(context, parent)
+        try:
+            there = _everything(context, parent)
+        except tpu_api.ClosedError as error:
+            context.say(f"{parent.rpartition('/')[2]} was not searched, and nothing can be asked for there: {error}")
+            return
         listed = [one for one in there if one.stack and wanted(one)]
         empty = 0 if listed else empty + 1
         requests = {tpu_ownership.tail(one.name) for one in there if not one.is_node}
@@ -122,6 +127,8 @@ def _remove_listed(context: Context, parent: str, wanted: Callable[[Found], bool
             elif tpu_ownership.tail(one.request) not in requests:  # else it goes with its request, or stays with it
                 removed[one.name] = None
                 remove_node(context, one.name)
+        if listed:
+            context.wait(next(pauses))  # what is listed may not be found by its name yet
 
 
 def remove(context: Context, path: str, made: str) -> None:

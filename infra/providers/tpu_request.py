@@ -129,7 +129,7 @@ def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) ->
     pauses = tpu_api.polls()
     while True:
         for zone in new.places(known.zone):
-            request = _look(context, new, zone)
+            request = _look(context, new, zone, known)
             if request is not None and claim.covers(request.labels):
                 return request
         if context.now() >= until:
@@ -174,17 +174,24 @@ def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> Re
 
 
 def _create(context: Context, new: QueuedResourceInputs, zone: str) -> tpu_api.Operation:
-    request_id = str(uuid.uuid4())
-    wanted = body(new, zone)
+    wanted = tpu_api.as_json(body(new, zone))
+    version = "v2"
     if new.tier == FLEX_START:
-        flexible = flex_start(new, tpu_api.as_json(wanted))
-        return tpu_api.create_flex_start(context, new.parent(zone), new.name, flexible, request_id)
-    return tpu_api.create(context, new.parent(zone), new.name, wanted, request_id)
+        wanted, version = flex_start(new, wanted), "v2alpha1"
+    return tpu_api.create(context, new.parent(zone), new.name, wanted, str(uuid.uuid4()), version)
 
 
-def _look(context: Context, new: QueuedResourceInputs, zone: str) -> Request | None:
-    """What has the request's name in this zone, whosever it is."""
-    resource = tpu_api.get(context, new.path(zone))
+def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known = NOTHING) -> Request | None:
+    """What has the request's name in this zone, whosever it is.
+
+    Nothing can have been asked for in a zone that is closed to the project, unless the state says that it was.
+    """
+    try:
+        resource = tpu_api.get(context, new.path(zone))
+    except tpu_api.ClosedError:
+        if zone == known.zone:
+            raise
+        return None
     return _request(zone, resource) if resource is not None else None
 
 
@@ -206,7 +213,7 @@ def _request(zone: str, resource: Any) -> Request:
 def _there(context: Context, new: QueuedResourceInputs, known: Known, claim: Claim) -> Request | None:
     """This stack's request once it is past CREATING. Raises ResourceError for another owner's of this stack's name."""
     for zone in new.places(known.zone):
-        request = _look(context, new, zone)
+        request = _look(context, new, zone, known)
         if request is None or request.labels.get(STACK_LABEL) != new.stack:
             continue
         if not claim.covers(request.labels):
@@ -274,28 +281,30 @@ def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, clai
     """The id is taken, by a request or by a node. Of the latter, delete ours whose request is gone."""
     until = context.now() + APPEARS_S
     pauses = tpu_api.polls()
-    while True:
+    while context.now() < until:
         if _look(context, new, zone) is not None:
             return  # _appeared says whose it is
-        nodes = tpu_nodes.there(context, new, zone)
-        for node in nodes:
-            if not claim.covers(node.labels):
-                raise ResourceError(
-                    tpu_ownership.refusal(node.name, node.labels, node.state.name, tpu_nodes.create_time(node), claim)
-                )
-            if not _owned_by_a_request(context, new, zone, node):
-                tpu_cleanup.remove_node(context, node.name)
-        if nodes or context.now() >= until:
-            return
-        # Taken, and not to be seen: made a moment ago by an `up` that was killed.
+        # Taken, and not to be seen: made a moment ago by an `up` that was killed, or a node has the name.
+        _refuse_anothers(context, new, zone, claim)
         context.report(f"{new.name} in {zone}: waiting for it to appear")
         context.wait(next(pauses))
+    for node in tpu_nodes.there(context, new, zone):
+        tpu_cleanup.remove_node(context, node.name)
 
 
-def _owned_by_a_request(context: Context, new: QueuedResourceInputs, zone: str, node: Any) -> bool:
-    """Whether the request that made a node is there; its name has the project's number, not its id."""
-    identifier = str(node.queued_resource).rpartition("/")[2]
-    return bool(identifier) and tpu_api.get(context, f"{new.parent(zone)}/queuedResources/{identifier}") is not None
+def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, claim: Claim) -> None:
+    """Raises ResourceError where a node has the name that is another's, or belongs to a request that is there."""
+    for node in tpu_nodes.there(context, new, zone):
+        if not claim.covers(node.labels):
+            created = tpu_nodes.create_time(node)
+            raise ResourceError(tpu_ownership.refusal(node.name, node.labels, node.state.name, created, claim))
+        # Its name has the project's number in it, not the id.
+        owner = f"{new.parent(zone)}/queuedResources/{str(node.queued_resource).rpartition('/')[2]}"
+        if node.queued_resource and tpu_api.get(context, owner) is not None:
+            raise ResourceError(
+                f"{node.name} is a node of {owner}, so {new.name} cannot have one of that name; give this stack "
+                f"another `prefix`, or if that may go: {tpu_ownership.delete_command(owner)}"
+            )
 
 
 def _is_usable(context: Context, new: QueuedResourceInputs, request: Request, known: Known) -> bool:

@@ -22,7 +22,7 @@ from infra.preview.report import StackReport
 from infra.providers.tpu_inputs import QueuedResourceInputs
 from infra.settings import SettingsError
 from infra.startup_script import HostScript, startup_script
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.targets.tpu_vm_settings import Tier, TpuVmSettings
 from training.run_spec import RunSpec
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"  # what the account may do is said by its roles
@@ -114,6 +114,7 @@ def request_inputs(settings: TpuVmSettings, script: str) -> QueuedResourceInputs
         description=f"slipway stack {settings.stack}",
         reservation=settings.reservation or "",
         min_duration_s=settings.min_duration or 0,
+        max_run_duration_s=(settings.max_runtime or 0) if settings.tier is Tier.FLEX_START else 0,
         valid_until_s=until[0],
         valid_until=until[1],
         valid_after_s=after[0],

@@ -24,6 +24,9 @@ from infra.targets.cloud_settings import Allowed, Owner, Prefix, Project
 REQUEST_LIMIT = 63  # queuedResourceId and nodeId: letters, digits and '-', as Compute Engine names
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+RESERVATION = re.compile(r"(projects|folders|organizations)/[^/]+/locations/(?P<zone>[^/]+)/reservations/[^/]+")
+ANY_RESERVATION = "-"  # of the zone that the project may use
+FLEX_START_LIMIT_S = 7 * 86_400  # docs.cloud.google.com/tpu/docs/flex-start, read 2026-11-20
 TAG = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -34,6 +37,7 @@ class Tier(StrEnum):
     SPOT = "spot"
     RESERVED = "reserved"
     GUARANTEED = "guaranteed"
+    FLEX_START = "flex-start"  # v2alpha1's; the slice is taken back after max_runtime
 
 
 class FitCheck(StrEnum):
@@ -44,11 +48,6 @@ class FitCheck(StrEnum):
 
 
 def _tier(value: object) -> object:
-    if value == "flex-start":
-        raise ValueError(
-            "flex-start is not in the v2 TPU API, only in `gcloud alpha`; GKE node pools have it: use target gke-tpu, "
-            "in a stack named gke-<accelerator>.flex, or write on-demand, spot, reserved or guaranteed here"
-        )
     return Tier.SPOT if value == "best-effort" else value  # the old name of spot
 
 
@@ -267,7 +266,14 @@ def _tier_rule(settings: TpuVmSettings) -> None:
                 f"{has}, or write on-demand, or, if you know better, its price_usd_per_chip_hour"
             )
     if tier is Tier.RESERVED and not settings.reservation:
-        raise SettingsError(f"tier is 'reserved' in {where}, but which? write `slipway:reservation: <name>`")
+        raise SettingsError(
+            f"tier is 'reserved' in {where}, but which? write `slipway:reservation: <name>`, or '-' for any"
+        )
+    if tier is Tier.FLEX_START and not 0 < (settings.max_runtime or 0) <= FLEX_START_LIMIT_S:
+        raise SettingsError(
+            f"tier is 'flex-start' in {where}, which gives a slice for at most 7 days; write how long it is wanted, "
+            f"like `slipway:max_runtime: 24h`"
+        )
     if settings.reservation and tier not in (Tier.RESERVED, Tier.GUARANTEED):
         raise SettingsError(
             f"reservation is '{settings.reservation}' in {where}, but tier '{tier}' takes none; write `tier: reserved`"
@@ -279,19 +285,19 @@ def _tier_rule(settings: TpuVmSettings) -> None:
 
 def _reservation_rule(settings: TpuVmSettings) -> None:
     if not settings.reservation or "/" not in settings.reservation:
-        if settings.reservation and not TAG.fullmatch(settings.reservation):
+        if settings.reservation not in (None, ANY_RESERVATION) and not TAG.fullmatch(str(settings.reservation)):
             raise SettingsError(f"reservation '{settings.reservation}' is no reservation's name; it has a-z, 0-9, '-'")
         return
-    found = re.fullmatch(r"projects/[^/]+/locations/([^/]+)/reservations/[^/]+", settings.reservation)
-    if not found:
+    path = RESERVATION.fullmatch(settings.reservation)
+    if not path:
         raise SettingsError(
             f"reservation is '{settings.reservation}' in {_where(settings)}; write its name, or "
-            f"projects/<project>/locations/<zone>/reservations/<name>"
+            f"projects/<project>/locations/<zone>/reservations/<name> (or folders/<folder>/..., organizations/<id>/...)"
         )
-    if settings.zones != (found[1],):
+    if settings.zones != (path["zone"],):
         raise SettingsError(
-            f"reservation is in zone '{found[1]}', but zones are {', '.join(settings.zones)} in {_where(settings)}; "
-            f"write `zones: [{found[1]}]`: a reservation is of one zone"
+            f"reservation is in zone '{path['zone']}', but zones are {', '.join(settings.zones)} in "
+            f"{_where(settings)}; write `zones: [{path['zone']}]`: a reservation is of one zone"
         )
 
 

@@ -51,8 +51,8 @@ def test_a_colleagues_up_does_not_delete_a_running_request(api: TpuApi, terms: d
     before = numbers(api)
     bobs = stack_of(api, "bob", **terms)
     assert refused(bobs) == (
-        f"{PATH} is ACTIVE and made just now, by alice, who has a stack of this name too (this one is bob's); ask them; "
-        f"to have both, give this stack another `prefix`; if theirs may go: {COMMAND}"
+        f"{PATH} is ACTIVE and made just now, by alice, who has a stack of this name too (this one is bob's); ask "
+        f"them; to have both, give this stack another `prefix`; if theirs may go: {COMMAND}"
     )
     bobs.destroy()
     assert (numbers(api), alices.changes()) == (before, [])

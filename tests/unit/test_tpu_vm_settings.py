@@ -60,7 +60,8 @@ def test_words_people_use() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tier": "flex-start"}, "GKE node pools have it: use target gke-tpu, in a stack named gke-<accelerator>.flex"),
+        ({"tier": "flex-start"}, "write how long it is wanted, like `slipway:max_runtime: 24h`"),
+        ({"tier": "flex-start", "max_runtime": "8d"}, "which gives a slice for at most 7 days"),
         ({"tier": "cheap"}, "tier is 'cheap' in stacks/Pulumi.v6e-32.yaml: input should be 'on-demand', 'spot'"),
         ({"tier": "reserved"}, "tier is 'reserved' in stacks/Pulumi.v6e-32.yaml, but which? write `slipway:reserv"),
         ({"reservation": "r"}, "but tier 'on-demand' takes none; write `tier: reserved`"),

@@ -21,7 +21,7 @@ class ThingInputs:
     trouble: str = ignored(default="")  # "refuse" before anything exists, "fail" after, "fault" and "check" for bugs
     paint: str = replaces("a thing is painted once", default="grey")  # plays an input that a later release has added
     note: str | None = updates(default=None)
-    parts: list[dict[str, int]] = updates(default_factory=list)
+    parts: list[dict[str, int]] = updates(default_factory=list)  # noqa: RUF009 - a field, as above
 
 
 class Thing(Resource[ThingInputs]):

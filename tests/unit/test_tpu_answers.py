@@ -1,0 +1,230 @@
+"""The provider against answers that the real service was seen to give: refusals, late visibility, numbers, repairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from infra.emulators.tpu_api import Behaviour, Cloud, QuotaTier, Timings, TpuApi, ZoneRefusal
+from infra.emulators.tpu_api.records import Hidden, NodeState
+from infra.providers import tpu_api
+from infra.providers.resource import Context, ResourceError
+from infra.providers.tpu_api import ENDPOINT
+from infra.providers.tpu_inputs import QueuedResourceInputs, body, fingerprint
+from infra.providers.tpu_request import Known
+from tests.unit.tpu_stack import ZONES, EmulatedContext, Stack, wanted
+
+TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
+
+type Start = Callable[[Behaviour], TpuApi]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """An emulator that behaves as asked."""
+    started: list[TpuApi] = []
+
+    def begin(behaviour: Behaviour) -> TpuApi:
+        api = TpuApi(Cloud(TIMINGS, behaviour))
+        api.__enter__()
+        started.append(api)
+        monkeypatch.setenv(ENDPOINT, api.url)
+        return api
+
+    yield begin
+    for api in started:
+        api.close()
+        assert not api.errors
+
+
+@pytest.fixture
+def api(start: Start) -> TpuApi:
+    return start(Behaviour())
+
+
+def refused(stack: Stack) -> str:
+    with pytest.raises(ResourceError) as caught:
+        stack.up()
+    return str(caught.value)
+
+
+def context(api: TpuApi) -> Context:
+    return EmulatedContext(api.advance, [], 600)
+
+
+# --- a zone that says no ---
+
+
+@pytest.mark.parametrize("stays", [False, True], ids=["refused", "failed request"])
+@pytest.mark.parametrize("how", ZoneRefusal)
+def test_a_zone_that_refuses_leads_to_the_next(api: TpuApi, how: ZoneRefusal, stays: bool) -> None:
+    api.cloud.refuse(ZONES[0], how, stays=stays)
+    stack = Stack(wanted(tier="on-demand"), api.advance)
+    stack.up()
+    assert stack.state["ready"]["outputs"]["zone"] == ZONES[1]
+    assert len(api.cloud.requests) == 1
+    assert stack.changes() == []
+
+
+def test_no_zone_is_left_says_what_each_has_said(api: TpuApi) -> None:
+    api.cloud.refuse(ZONES[0], ZoneRefusal.LOCATION_POLICY)
+    api.cloud.set_quota("p", ZONES[1], "v6e", 0, QuotaTier.SPOT)
+    sentence = refused(Stack(wanted(), api.advance))
+    assert sentence.startswith("no zone serves it: cannot create projects/p/locations/us-east5-b/queuedResources/q-s: ")
+    assert "Quota limit 'TPUV6EPreemptiblePerProjectPerZoneForTPUAPI' has been exceeded" in sentence
+
+
+# --- a request that is there and not to be seen ---
+
+
+@pytest.mark.parametrize("hidden", Hidden)
+def test_a_request_that_appears_late_is_one_and_no_orphan(start: Start, hidden: Hidden) -> None:
+    api = start(Behaviour(appears_after_s=20, hidden_from=hidden))
+    stack = Stack(wanted(), api.advance)
+    stack.up()
+    assert (len(api.cloud.requests), stack.changes()) == (1, [])
+    stack.destroy()
+    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+
+
+@pytest.mark.parametrize("hidden", Hidden)
+@pytest.mark.parametrize("then", ["up", "destroy"])
+def test_killed_right_after_the_create_nothing_is_left_and_nothing_doubled(
+    start: Start, hidden: Hidden, then: str
+) -> None:
+    """The state has only the guard, and the API does not know the request yet."""
+    api = start(Behaviour(appears_after_s=20, hidden_from=hidden))
+    stack = Stack(wanted(), api.advance)
+    stack.up()
+    guard = stack.state["guard"]
+    stack.destroy()
+    request = wanted()
+    asked = tpu_api.as_json(_body(request))
+    tpu_api.create(context(api), request.parent(ZONES[0]), request.name, asked, "12345678-1234-1234-1234-123456789abc")
+    killed = Stack(wanted(), api.advance, state={"guard": guard})
+    if then == "up":
+        killed.up()
+        assert (len(api.cloud.requests), killed.changes()) == (1, [])
+    killed.destroy()
+    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+
+
+def _body(request: QueuedResourceInputs) -> dict[str, Any]:
+    request = wanted(labels={**request.labels, "slipway-made": f"m-{fingerprint(request)}"})
+    return body(request, ZONES[0])
+
+
+def test_a_state_that_asked_and_never_saw_waits_before_it_believes_that_nothing_is_there(api: TpuApi) -> None:
+    assert Known.of({"made": "m", "create_time": ""}).unseen
+    assert not Known.of({"made": "m", "create_time": "2026-12-01T00:00:00Z"}).unseen
+    assert not Known.of({}).unseen
+
+
+# --- what others write, and what the service mends ---
+
+
+def test_metadata_that_gcloud_has_put_on_a_node_survives_an_update(api: TpuApi) -> None:
+    stack = Stack(wanted(), api.advance)
+    stack.up()
+    (node,) = api.cloud.nodes.values()
+    with api.lock:
+        node.message.metadata["ssh-keys"] = "me:ssh-rsa AAAA"
+    assert stack.changes() == [], "what others write is no drift"
+    stack.request = wanted(metadata={"startup-script": "#! other"})
+    stack.up()
+    assert dict(node.message.metadata) == {"startup-script": "#! other", "ssh-keys": "me:ssh-rsa AAAA"}
+
+
+def test_metadata_that_is_no_longer_wanted_goes(api: TpuApi) -> None:
+    stack = Stack(wanted(metadata={"startup-script": "#!", "ours": "1"}), api.advance)
+    stack.up()
+    stack.request = wanted()
+    stack.up()
+    (node,) = api.cloud.nodes.values()
+    assert dict(node.message.metadata) == {"startup-script": "#!"}
+
+
+def test_an_update_beside_anothers_is_tried_again(api: TpuApi) -> None:
+    stack = Stack(wanted(), api.advance)
+    stack.up()
+    (node,) = api.cloud.nodes.values()
+    theirs = {"name": node.name, "metadata": {"startup-script": "#!", "ssh-keys": "me:ssh-rsa AAAA"}}
+    tpu_api.update_node(context(api), theirs, ["metadata"])
+    stack.request = wanted(description="ours")
+    stack.up()
+    assert (node.message.description, node.message.metadata["ssh-keys"]) == ("ours", "me:ssh-rsa AAAA")
+    assert [call.status for call in api.calls_of("UpdateNode")].count(409) >= 1
+
+
+@pytest.mark.parametrize(
+    ("state", "health", "said"),
+    [
+        (NodeState.REPAIRING, "HEALTHY", "q-s is REPAIRING"),
+        (NodeState.READY, "UNHEALTHY_MAINTENANCE", "q-s is UNHEALTHY_MAINTENANCE"),
+    ],
+)
+def test_a_node_that_the_service_mends_is_said_and_left_alone(
+    api: TpuApi, state: NodeState, health: str, said: str
+) -> None:
+    stack = Stack(wanted(), api.advance)
+    stack.up()
+    (node,) = api.cloud.nodes.values()
+    api.cloud.set_node_state(node.name, state, health)
+    assert stack.changes() == []
+    assert stack.state["request"]["outputs"]["unwell"] == [said]
+    assert f"{said}: the service mends that itself, and the request stays as it is" in stack.lines
+    stack.up()
+    assert list(api.cloud.nodes.values()) == [node]
+
+
+def test_a_node_whose_repair_has_failed_is_asked_for_anew(api: TpuApi) -> None:
+    stack = Stack(wanted(), api.advance)
+    stack.up()
+    (node,) = api.cloud.nodes.values()
+    api.cloud.set_node_state(node.name, NodeState.UNKNOWN)
+    assert stack.changes() == ["request"]
+    assert stack.state["request"]["outputs"]["lost"] == ["q-s"]
+    stack.up()
+    (new,) = api.cloud.nodes.values()
+    assert new is not node
+
+
+def test_operations_that_say_more_than_googles_client_knows_are_read(start: Start) -> None:
+    api = start(Behaviour(extras_in_operations=True))
+    stack = Stack(wanted(), api.advance)
+    stack.up()
+    stack.request = wanted(description="other")
+    stack.up()
+    stack.destroy()
+    assert api.cloud.requests == {}
+
+
+def test_a_live_node_of_another_request_is_never_deleted_for_its_name(api: TpuApi) -> None:
+    """Its request's name has the project's number in it, which no comparison with the id finds."""
+    other = Stack(wanted(nodes=2, zones=ZONES[:1]), api.advance, hosts=2)
+    other.up()
+    stack = Stack(wanted(name="q-s-0", zones=ZONES[:1]), api.advance)
+    assert refused(stack) == (
+        "projects/p/locations/us-east5-b/nodes/q-s-0 is a node of projects/p/locations/us-east5-b/queuedResources/q-s, "
+        "so q-s-0 cannot have one of that name; give this stack another `prefix`, or if that may go: gcloud compute "
+        "tpus queued-resources delete q-s --zone=us-east5-b --project=p --force"
+    )
+    assert len(api.cloud.nodes) == 2
+
+
+# --- flex-start ---
+
+
+def test_flex_start_is_asked_of_v2alpha1_and_ends_with_its_run(api: TpuApi) -> None:
+    stack = Stack(wanted(tier="flex-start", max_run_duration_s=3600), api.advance)
+    stack.up()
+    (call,) = api.calls_of("CreateQueuedResource")
+    assert call.target.startswith("/v2alpha1/")
+    assert (call.body["provisioningModel"], call.body["runDuration"]) == ("FLEX_START", {"maxRunDuration": "3600s"})
+    assert stack.changes() == []
+    api.advance(4000)
+    assert stack.changes() == ["request"]
+    stack.destroy()
+    assert api.cloud.requests == {}
