@@ -11,7 +11,7 @@ ONLY ?=
 BIN := .venv/bin
 HOST_PYTHON = $$(tools/host-env.sh)
 
-.PHONY: help setup up preview destroy lint test bench golden lock clean
+.PHONY: help setup up preview destroy lint test test-gcloud bench golden lock clean
 
 help:
 	@sed -n '1,3s/^# //p' Makefile
@@ -40,6 +40,11 @@ lint: setup
 test: setup
 	$(BIN)/pytest tests/unit tests/engine -n 2 --dist loadscope $(ARGS)
 	PATH="$$PWD/$(BIN):$$PATH" "$(HOST_PYTHON)" -m pytest tests/training $(ARGS)
+
+# The emulator against the real gcloud; SLIPWAY_GOLDEN=1 writes what it sends into tests/golden/gcloud/.
+test-gcloud: setup
+	@command -v gcloud >/dev/null || { echo "gcloud is not on PATH: install the Google Cloud CLI, then run make test-gcloud again" >&2; exit 1; }
+	$(BIN)/pytest tests/gcloud $(ARGS)
 
 # Writes tests/golden/ anew; what changes is reviewed like code.
 golden: setup

@@ -4,8 +4,11 @@ It is here and not below tests/ because a command of the product serves it: `sli
 here. A real HTTP server that Google's own client talks to; every request is parsed into, and every response printed
 from, the client's own protobuf messages.
 
-Written from the documentation and that client's docstrings. It was never compared with the real service: what they
-leave open is a field of Behaviour, or marked "our choice" in the code.
+Written from the documentation, that client's docstrings, gcloud's own source, and answers of the real service that
+others published (gcp.md section 9, read 2026-11-21; in the code: "seen"). We never compared it with the real service:
+what none of these says is a field of Behaviour, or marked "our choice" in the code. Seen are: the words of errors
+(errors.py), fields and project numbers in answers (extras.py, views.py), states and attributes of nodes (levers.py).
+`make test-gcloud` runs the real gcloud against it; what that sends is replayed in every test run.
 """
 
 from infra.emulators.tpu_api.cloud import Cloud

@@ -134,6 +134,7 @@ def _node(api: TpuApi, name: str) -> dict[str, Any]:
         "request": node.request.rpartition("/")[2],
         "hosts": [api.cloud.host_ready in api.cloud.guest_attributes(node, one) for one in range(len(node.hosts))],
         "hosts_ready": api.cloud.hosts_ready(node),
+        "maintenance": node.maintenance.get("windowStartTime", ""),
         "labels": dict(shown.labels),
         "tags": list(shown.tags),
         "disks": [disk.source_disk for disk in shown.data_disks],

@@ -21,6 +21,7 @@ V2, V2ALPHA1 = "v2", "v2alpha1"
 _OF_REQUEST = ("provisioningModel", "runDuration", "bestEffort", "trafficConfig")
 _OF_NODE = ("autocheckpointEnabled", "bootDiskConfig", "upcomingMaintenance")
 _OF_SCHEDULING = ("provisioningModel", "reservationName", "terminationTimestamp")
+_TIERS = {"SPOT": "spot", "RESERVATION_BOUND": "reserved"}  # a node's provisioningModel, in v2's words
 _API_VERSION_NUMBERS = {4: 3}  # of Node.ApiVersion: V2 and V2_ALPHA1
 
 
@@ -70,6 +71,8 @@ def node_taken_from(values: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     of_node = _take(node, _OF_NODE)
     if scheduling := _copy(node.get("schedulingConfig")):
         of_scheduling = _take(scheduling, _OF_SCHEDULING)
+        if tier := _TIERS.get(of_scheduling.get("provisioningModel", "")):
+            scheduling[tier] = True
         node["schedulingConfig"] = scheduling
     if _is_list(disks := node.get("dataDisks")):
         node["dataDisks"] = [

@@ -197,7 +197,7 @@ class Ledger:
         self.timings = Timings(**values["timings"])
         self.behaviour = Behaviour.from_json(values["behaviour"])
         self.host_ready = GuestAttribute(**values["host_ready"])
-        self.projects = list(values["projects"])
+        self.projects = list(values.get("projects", []))
         self.pools = Pools.from_json(values["pools"])
         self.requests = {one["name"]: request_from_json(one) for one in values["requests"]}
         self.nodes = {one["name"]: node_from_json(one) for one in values["nodes"]}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from infra.emulators.tpu_api import errors, messages
-from infra.emulators.tpu_api.checks import without_outputs
+from infra.emulators.tpu_api.checks import Place, project_number, without_outputs
 from infra.emulators.tpu_api.errors import ApiError, Code
 from infra.emulators.tpu_api.ledger import Ledger
 from infra.emulators.tpu_api.pools import Claim, ZoneRefusal
@@ -226,7 +226,8 @@ class Machine(Ledger):
         if not made.HasField("network_config") and not len(made.network_configs):
             made.network_config.network = "default"
         if not made.service_account.email:
-            made.service_account.email = "1-compute@developer.gserviceaccount.com"
+            number_of_project = project_number(Place.of(name).project)
+            made.service_account.email = f"{number_of_project}-compute@developer.gserviceaccount.com"
         messages.set_time(made.create_time, self.now_s)
         node = Node(name, row.name, tier, made, self.now_s, hosts=[Host() for _ in range(row.hosts)])
         external = made.network_config.enable_external_ips

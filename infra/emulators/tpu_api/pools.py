@@ -219,7 +219,7 @@ class Pools:
     @staticmethod
     def from_json(values: dict[str, Any]) -> Pools:
         quotas: list[dict[str, Any]] = [{**limit, "tier": QuotaTier(limit["tier"])} for limit in values["quotas"]]
-        refused: list[dict[str, Any]] = [{**one, "how": ZoneRefusal(one["how"])} for one in values["refused"]]
+        refused: list[dict[str, Any]] = [{**one, "how": ZoneRefusal(one["how"])} for one in values.get("refused", [])]
         return Pools(
             [Capacity(**limit) for limit in values["capacities"]],
             [QuotaLimit(**limit) for limit in quotas],

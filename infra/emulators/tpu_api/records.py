@@ -129,11 +129,9 @@ class Behaviour:
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> Behaviour:
-        own: dict[str, Any] = {
-            "create_ends": OperationEnds(values["create_ends"]),
-            "quota_refusal": QuotaRefusal(values["quota_refusal"]),
-            "hidden_from": Hidden(values["hidden_from"]),
-        }
+        """Also of an emulator that had fewer fields."""
+        kinds = {"create_ends": OperationEnds, "quota_refusal": QuotaRefusal, "hidden_from": Hidden}
+        own: dict[str, Any] = {name: kind(values[name]) for name, kind in kinds.items() if name in values}
         return Behaviour(**{**values, **own})
 
 

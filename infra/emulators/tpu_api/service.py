@@ -152,7 +152,7 @@ class Service:
     def generate_service_identity(self, request: Any) -> Any:
         place = Place.of(request.parent)
         response = messages.new("GenerateServiceIdentityResponse")
-        response.identity.email = f"service-{place.project}@cloud-tpu.iam.gserviceaccount.com"
+        response.identity.email = f"service-{checks.project_number(place.project)}@cloud-tpu.iam.gserviceaccount.com"
         return response
 
     # --- operations ---

@@ -1,4 +1,8 @@
-"""What is kept, as the messages that a client is shown. Owns nothing but that."""
+"""What is kept, as the messages that a client is shown. Owns nothing but that.
+
+Seen (gcp.md section 9, read 2026-11-21): the project's number in a request's parent and in a node's queuedResource, its
+id in names; empty schedulingConfig and shieldedInstanceConfig in an ACTIVE request's node.
+"""
 
 from __future__ import annotations
 

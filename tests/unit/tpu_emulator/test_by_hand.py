@@ -93,6 +93,16 @@ def test_a_snapshot_brings_everything_back(api: TpuApi, client: Client) -> None:
     assert json.loads(json.dumps(api.cloud.snapshot())) == kept
 
 
+def test_a_state_of_an_older_emulator_is_read(api: TpuApi, client: Client) -> None:
+    client.create()
+    kept = json.loads(json.dumps(control(api, "snapshot", None, "GET")))
+    del kept["projects"], kept["pools"]["refused"], kept["behaviour"]["hidden_from"]
+    for request in kept["requests"]:
+        del request["extras"], request["runs_for_s"]
+    control(api, "restore", kept)
+    assert client.requests() == ["q"]
+
+
 def test_a_state_file_outlives_the_emulator(tmp_path: Path) -> None:
     file = tmp_path / "cloud.json"
     for expected in (["q"], ["q", "r"]):

@@ -17,7 +17,7 @@ from google.longrunning import operations_pb2
 
 from infra.emulators.tpu_api import Cloud, NodeState, RequestState, Timings, TpuApi
 from infra.emulators.tpu_api.routes import ROUTES
-from tests.unit.tpu_emulator.client import PARENT, ZONE, Client
+from tests.unit.tpu_emulator.client import PARENT, UNTIL_ACTIVE_S, ZONE, Client
 
 # --- shapes ---
 
@@ -58,6 +58,23 @@ def test_unknown_query_parameters_paths_and_bad_json_are_refused(api: TpuApi) ->
     assert requests.get(f"{parent}/queuedResources?pageSize=many", timeout=10).status_code == 400
     assert requests.get(f"{parent}/queues", timeout=10).status_code == 404
     assert requests.post(f"{parent}/queuedResources", data="{", timeout=10).status_code == 400
+
+
+@pytest.mark.parametrize(("value", "status"), [("True", 200), ("T", 200), ("yes", 200), ("1", 200), ("maybe", 400)])
+def test_a_query_says_true_as_protobuf_reads_it(api: TpuApi, client: Client, value: str, status: int) -> None:
+    """gcloud's delete sends `force=True`."""
+    client.create()
+    api.advance(UNTIL_ACTIVE_S)
+    answer = requests.delete(f"{api.url}/v2/{client.request()}?force={value}", timeout=10)
+    assert (answer.status_code, client.state()) == (status, "DELETING" if status == 200 else "ACTIVE")
+
+
+def test_an_empty_worker_id_is_all_workers(api: TpuApi, client: Client) -> None:
+    """gcloud's ssh asks so."""
+    client.create()
+    api.advance(UNTIL_ACTIVE_S)
+    url = f"{api.url}/v2/{client.node_name()}:getGuestAttributes"
+    assert len(requests.post(url, json={"workerIds": [""]}, timeout=10).json()["guestAttributes"]) == 8
 
 
 def test_enums_are_numbers_when_asked_for_and_names_otherwise(api: TpuApi, client: Client) -> None:
