@@ -98,6 +98,13 @@ def problems(resource: ResourceType, values: Mapping[str, Any], project: str | N
     return found
 
 
+def conflicting(kind: ObjectOf, values: Mapping[str, Any]) -> frozenset[str]:
+    """Keys that cannot be set beside those that are."""
+    name = f"{kind.package}.{kind.name}"
+    pairs = [(one, other) for owner, one, other in _CONFLICTS if owner == name]
+    return frozenset(other for pair in pairs for one, other in (pair, pair[::-1]) if values.get(one) is not None)
+
+
 def unknown_keys(fields: Mapping[str, Field], values: Mapping[str, Any], path: str, what: str) -> Iterator[Problem]:
     for key in values:
         if key not in fields and not key.startswith("__"):
