@@ -70,6 +70,7 @@ def _resource(resource: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in resource.items() if key not in _WRITTEN_ANEW}
     if "dependencies" in kept:
         kept["dependencies"] = sorted(kept["dependencies"])
+    if "propertyDependencies" in kept:
         kept["propertyDependencies"] = {key: sorted(urns) for key, urns in kept["propertyDependencies"].items()}
     if not kept["type"].startswith("gcp:"):
         return kept
