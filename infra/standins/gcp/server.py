@@ -51,7 +51,9 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.ProviderHandshakeResponse()
 
     def GetPluginInfo(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return plugin_pb2.PluginInfo(version=self._version)
+        return plugin_pb2.PluginInfo(
+            version=f"{self._version}+stand-in"
+        )  # so that no clone takes another's for Google's
 
     def GetSchema(self, request: Any, context: grpc.ServicerContext) -> Any:
         return provider_pb2.GetSchemaResponse(schema=json.dumps({"name": "gcp", "version": self._version}))
