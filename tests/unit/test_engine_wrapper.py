@@ -210,7 +210,7 @@ def test_placeholder_token_is_for_previews_without_credentials(tmp_path: Path) -
 
     assert token("preview") == choose.PLACEHOLDER_TOKEN
     assert token("up") is None
-    assert token("preview", **{"GOOGLE_OAUTH_ACCESS_TOKEN": "mine"}) == "mine"
+    assert token("preview", GOOGLE_OAUTH_ACCESS_TOKEN="mine") == "mine"  # noqa: S106 - no token
     assert token("preview", GOOGLE_APPLICATION_CREDENTIALS="/key.json") is None
     (tmp_path / ".config/gcloud").mkdir(parents=True)
     (tmp_path / ".config/gcloud/application_default_credentials.json").touch()

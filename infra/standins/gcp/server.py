@@ -98,7 +98,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         kind = kinds.of(_token(request.urn), self._resource(request.urn, context))
         old, new = to_values(request.old_inputs), to_values(request.news)
         changed = [key for key in sorted({*old, *new} - {FILLED_IN}) if not defaults.same(old.get(key), new.get(key))]
-        replaced = [key for key in changed if kinds.replaces(kind, key)]
+        replaced = [key for key in changed if kinds.replaces(kind, key, old.get(key), new.get(key))]
         wire = provider_pb2.PropertyDiff
         detailed = {
             key: provider_pb2.PropertyDiff(kind=_change(key, old, new, key in replaced, wire), inputDiff=True)
