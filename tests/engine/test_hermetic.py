@@ -1,4 +1,4 @@
-"""Tests never start a plugin of Google's that this machine happens to have, and heed no variable of its user's shell."""
+"""Tests start no plugin of Google's that this machine happens to have, and heed no variable of its user's shell."""
 
 from __future__ import annotations
 
