@@ -20,7 +20,7 @@ WRAPPER = (
     " sys.exit(run(sys.argv[2:], os.environ, pathlib.Path(sys.argv[1])))"
 )
 # made with the empty passphrase
-STACK = "encryptionsalt: v1:SGA/nv62HVU=:v1:Kmvd70Ty8VY1FjnM:2BntkJzReXVT7K/SsF6hGSh+gQ86zg==\nconfig:\n  slipway:target: local\n"
+SALT = "encryptionsalt: v1:SGA/nv62HVU=:v1:Kmvd70Ty8VY1FjnM:2BntkJzReXVT7K/SsF6hGSh+gQ86zg==\n"
 # Writes down that it runs, then runs for as long as the file `hold` is there.
 PROGRAM = """
 import pathlib, time
@@ -86,7 +86,9 @@ def clone(tmp_path: Path) -> Clone:
     (root / ".venv").symlink_to(ROOT / ".venv")
     (root / "Pulumi.yaml").write_text("name: slipway\nruntime: python\nstackConfigDir: stacks\n")
     (root / "__main__.py").write_text(PROGRAM)
-    (root / "stacks" / "Pulumi.small.yaml").write_text(f"# the small one\n{STACK}config:\n  slipway:steps:   5\n")
+    (root / "stacks" / "Pulumi.small.yaml").write_text(
+        f"# the small one\n{SALT}config:\n  slipway:target: local\n  slipway:steps:   5\n"
+    )
     return Clone(root)
 
 
