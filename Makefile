@@ -34,7 +34,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/pyright -p training --pythonpath "$(HOST_PYTHON)"
-	$(BIN)/shellcheck -x tools/*.sh training/*.sh infra/providers/pulumi-resource-slipway infra/standins/pulumi-resource-gcp .ci/run
+	$(BIN)/shellcheck -x tools/*.sh training/*.sh infra/providers/pulumi-resource-slipway infra/standins/pulumi-resource-gcp infra/standins/google/pulumi-resource-gcp .ci/run
 
 # Two environments, two sessions: the operator's, a module per core at a time, and the hosts' (with MaxText).
 test: setup

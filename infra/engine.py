@@ -1,9 +1,9 @@
 """The `pulumi` of this project: gives the engine that setup got a state, a passphrase and a stack, and becomes it.
 
 Owns: which engine runs, the state in .slipway/state where the user has chosen no backend, creating a stack's state on
-first use, when locks of killed engines go, and saying that a stand-in takes the place of Google's provider. Refuses to
-own: anything the engine does itself; every argument reaches it unchanged. Runs at every command, so it and what it
-imports take the standard library only.
+first use, when locks of killed engines go, and saying what takes the place of Google. Refuses to own: anything the
+engine does itself; every argument reaches it unchanged. Runs at every command, so it and what it imports take the
+standard library only.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
+from infra import emulated
 from infra.engine_command import BACKEND_COMMANDS, PREVIEWS, Command, local_name, parse
+from infra.engine_home import credentials_path, selected_stack
 from infra.engine_locks import explain, find_process, holder_is_gone, read_locks
+from infra.engine_proxy import without_proxy_on_loopback
 from infra.paths import ROOT
 from infra.standins import choose
 from infra.standins.gcp import schema
@@ -50,12 +54,6 @@ def user_chose_backend(environment: Mapping[str, str], credentials: str, project
         return True  # a broken file is the engine's to explain
 
 
-def credentials_path(environment: Mapping[str, str]) -> Path:
-    folder = environment.get("PULUMI_CREDENTIALS_PATH") or environment.get("PULUMI_HOME")
-    home = Path(folder) if folder else Path(environment.get("HOME") or "/", ".pulumi")
-    return home / "credentials.json"
-
-
 def state_directory(root: Path) -> Path:
     return root / ".slipway" / "state"
 
@@ -65,14 +63,10 @@ def state_url(root: Path) -> str:
 
 
 def engine_environment(
-    environment: Mapping[str, str], root: Path, engine: Path, backend_url: str | None, google: bool
+    environment: Mapping[str, str], root: Path, engine: Path, backend_url: str | None
 ) -> dict[str, str]:
-    """The project's Python comes first on PATH (a built language host looks nowhere else), then the engine.
-
-    google: whether the stack may have resources of Google's provider. For others the engine would only say that it
-    has found the stand-in.
-    """
-    result = dict(environment)
+    """The project's Python comes first on PATH (a built language host looks nowhere else), then the engine."""
+    result = without_proxy_on_loopback(environment)
     venv = root / ".venv"
     first = [str(venv / "bin"), str(engine)]
     others = [part for part in environment.get("PATH", os.defpath).split(os.pathsep) if part not in first]
@@ -85,9 +79,7 @@ def engine_environment(
         result.setdefault("PULUMI_CONFIG_PASSPHRASE", "")
     if backend_url is not None:
         result["PULUMI_BACKEND_URL"] = backend_url
-    # an executable on PATH wins over an installed plugin, so the stand-in is there only without one
-    stand_in = google and not choose.official_plugin(result, schema.version())
-    return choose.with_stand_in(result) if stand_in else result
+    return result
 
 
 # --- stacks ---
@@ -129,10 +121,15 @@ def stack_target(stack: str) -> str:
     return found[1] if found else ""
 
 
-def target_of(command: Command, environment: Mapping[str, str], root: Path) -> str:
-    """The target of the command's stack; empty where the command names no stack, or one without a file."""
-    stack = (command.stack or environment.get("PULUMI_STACK") or "").rpartition("/")[2]
-    return stack_target(read_text(root / STACKS / f"Pulumi.{stack}.yaml"))
+def has_google_login(stack: str) -> bool:
+    """stack: text of a stack file, whose config may hold what Google's plugin logs in with."""
+    return re.search(r"^ +[\"']?gcp:(credentials|accessToken)[\"']?:", stack, re.MULTILINE) is not None
+
+
+def stack_text(command: Command, environment: Mapping[str, str], root: Path, project: str) -> str:
+    """The file of the command's stack, named or selected; empty where there is none."""
+    named = command.stack or environment.get("PULUMI_STACK") or selected_stack(environment, root, project)
+    return read_text(root / STACKS / f"Pulumi.{named.rpartition('/')[2]}.yaml")
 
 
 def project_directory(start: Path) -> Path | None:
@@ -188,63 +185,97 @@ def create_stack(root: Path, engine: Path, environment: Mapping[str, str], proje
         raise RefusalError(f"cannot create stack {stack!r} in {state}: {said.removeprefix('error: ')}")
 
 
-def prepare(arguments: Sequence[str], environment: Mapping[str, str], root: Path) -> tuple[Path, dict[str, str]]:
-    """The engine to become and its environment, after what has to be done first."""
-    engine = engine_directory(root)
+@dataclass(frozen=True)
+class Start:
+    """The engine to become, its environment, and what is said before."""
+
+    engine: Path
+    environment: dict[str, str]
+    notices: tuple[str, ...] = ()
+
+
+def prepare(arguments: Sequence[str], environment: Mapping[str, str], root: Path) -> Start:
+    """What has to be done before the engine starts."""
+    directory = engine_directory(root)
+    engine = directory / "pulumi"
     command = parse(arguments)
 
     here = project_directory((Path.cwd() / (command.cwd or ".")).resolve())
     if here is not None and here != root.resolve():
         # another project, run with this .venv active: none of our state or stacks
-        path = os.pathsep.join([str(engine), environment.get("PATH", os.defpath)])
-        return engine / "pulumi", {**environment, "PATH": path}
+        path = os.pathsep.join([str(directory), environment.get("PATH", os.defpath)])
+        return Start(engine, {**environment, "PATH": path})
 
     project_text = read_text(root / "Pulumi.yaml")
-    url = state_url(root)
-    target = target_of(command, environment, root)
-    google = target in GOOGLE_TARGETS or not target
+    project, url = project_name(project_text), state_url(root)
     chosen = environment.get("PULUMI_BACKEND_URL") != url and user_chose_backend(
         environment, read_text(credentials_path(environment)), project_text
     )
-    if chosen or command.name in BACKEND_COMMANDS:
-        return engine / "pulumi", engine_environment(environment, root, engine, None, google)
-
-    state = state_directory(root)
-    state.mkdir(parents=True, exist_ok=True)
-    ready = engine_environment(environment, root, engine, url, google)
+    if command.name in BACKEND_COMMANDS:
+        return Start(engine, engine_environment(environment, root, directory, None))
+    if not chosen:
+        state_directory(root).mkdir(parents=True, exist_ok=True)
+    ready = engine_environment(environment, root, directory, None if chosen else url)
     if not (command.needs_stack or command.mutates):
-        return engine / "pulumi", ready
+        return Start(engine, ready)
+    if not chosen:
+        make_stack_ready(command, ready, root, directory, project)
+    return with_googles(command, Start(engine, ready), stack_text(command, environment, root, project))
 
-    project = project_name(project_text)
-    given = command.stack or environment.get("PULUMI_STACK")
-    stack = local_name(given, project) if given else None
-    if given and not stack:
-        return engine / "pulumi", ready
+
+def make_stack_ready(command: Command, environment: Mapping[str, str], root: Path, engine: Path, project: str) -> None:
+    """In the state of this clone: without a dead engine's lock, and there, if it has a file."""
+    named = command.stack or environment.get("PULUMI_STACK")
+    stack = local_name(named, project) if named else None
+    if named and not stack:
+        return
+    state = state_directory(root)
     clear_locks(command, state, project, stack)
     if stack and command.needs_stack and not stack_is_in_state(state, project, stack):
         if not (root / STACKS / f"Pulumi.{stack}.yaml").exists() and not command.config_file:
             known = [path.name[len("Pulumi.") : -len(".yaml")] for path in (root / STACKS).glob("Pulumi.*.yaml")]
             raise RefusalError(missing_stack(stack, known))
-        create_stack(root, engine, ready, project, stack)
-    return engine / "pulumi", ready
+        create_stack(root, engine, environment, project, stack)
 
 
-def tell_stand_in(command: Command, environment: Mapping[str, str], root: Path) -> dict[str, str]:
-    """The first line says that Google did not check; a preview needs no account."""
-    if command.name not in (*PREVIEWS, "up", "update") or command.help or not choose.finds_stand_in(environment):
-        return dict(environment)
-    if target_of(command, environment, root) not in GOOGLE_TARGETS:
-        return dict(environment)
-    print(choose.notice(schema.version()), file=sys.stderr)
-    return choose.with_placeholder_token(environment) if command.name in PREVIEWS else dict(environment)
+# --- what takes the place of Google ---
+
+
+def with_googles(command: Command, start: Start, stack: str) -> Start:
+    """The plugin for Google's resources, if the stack may have any, and first of all what is not Google's.
+
+    stack: text of its file; of one that is not known everything is said.
+    """
+    target = stack_target(stack)
+    if not command.starts_providers or (target and target not in GOOGLE_TARGETS):
+        return replace(start, notices=_notes(emulated.sentences(start.environment, target)))
+    version = schema.version()
+    choice = choose.google_plugin(start.environment, version)
+    environment = choose.with_choice(start.environment, choice)
+    # the stand-in alone reads its variable
+    heeded = {name: value for name, value in environment.items() if not (choice.official and name == emulated.STAND_IN)}
+    notes = [*_notes(emulated.sentences(heeded, target)), *_notes(choice.passed_over)]
+    unknown_here = command.name in PREVIEWS and not (choose.has_credentials(environment) or has_google_login(stack))
+    if choice.official is None:
+        notes.append(choose.notice(version))
+        environment = choose.with_placeholder_token(environment) if unknown_here else environment
+    elif unknown_here:
+        notes.append(choose.UNASKED_NOTICE)
+        environment = choose.without_asking_google(environment, choice.official)
+    return Start(start.engine, environment, tuple(notes))
+
+
+def _notes(sentences: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"note: {sentence}" for sentence in sentences)
 
 
 def run(arguments: Sequence[str], environment: Mapping[str, str], root: Path) -> int:
     """Becomes the engine; returns only where it refuses to."""
     try:
-        engine, ready = prepare(arguments, environment, root)
-        ready = tell_stand_in(parse(arguments), ready, root)
-        os.execve(engine, [str(engine), *arguments], ready)  # becoming the engine is the point
+        start = prepare(arguments, environment, root)
+        for notice in start.notices:
+            print(notice, file=sys.stderr)
+        os.execve(start.engine, [str(start.engine), *arguments], start.environment)  # becoming the engine is the point
     except (RefusalError, OSError) as reason:
         print(f"error: {reason}", file=sys.stderr)
     except KeyboardInterrupt:

@@ -64,6 +64,10 @@ class Command:
         mutating = self.name in MUTATING or (self.name == "stack" and self.action in MUTATING_STACK)
         return mutating and not self.help
 
+    @property
+    def starts_providers(self) -> bool:
+        return (self.name in MUTATING or self.name in PREVIEWS) and not self.help
+
 
 def parse(arguments: Sequence[str]) -> Command:
     words: list[str] = []

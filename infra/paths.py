@@ -16,7 +16,9 @@ ARTIFACTS = WORK / "artifacts"  # this machine's artifact store; where wheelhous
 INSTALLED = WORK / "installed"  # bundles and environments of this machine's hosts
 
 # Directories of .slipway/ that are not stacks; a stack cannot take these names.
-SHARED = frozenset({"state", "env", "data", "cache", "artifacts", "installed", "bench.json", "setup.lock"})
+SHARED = frozenset(
+    {"state", "env", "data", "cache", "artifacts", "installed", "bench.json", "setup.lock", "google-plugin.json"}
+)
 
 
 @dataclass(frozen=True)

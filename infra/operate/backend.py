@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from infra import engine, names
+from infra import engine, engine_home, names
 from infra import settings as stack_settings
 from infra.paths import PULUMI, ROOT
 from infra.settings import SettingsError
@@ -61,7 +61,7 @@ def obstacle(settings: FoundationSettings, environment: Mapping[str, str]) -> st
 
 def chosen_backend(environment: Mapping[str, str]) -> bool:
     """Whether the state is no longer in this clone."""
-    credentials = engine.read_text(engine.credentials_path(environment))
+    credentials = engine.read_text(engine_home.credentials_path(environment))
     return engine.user_chose_backend(environment, credentials, engine.read_text(ROOT / "Pulumi.yaml"))
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from infra import emulated, engine
 from infra import settings as stack_settings
 from infra.operate import (
     artifacts_cli,
@@ -28,7 +31,7 @@ from infra.operate.hosts import OPEN, Hosts
 from infra.operate.report import ABSENT, stack_report
 from infra.operate.terminal import fail
 from infra.operate.watch import cells, watch
-from infra.paths import TOOLS, of_stack
+from infra.paths import TOOLS, of_stack, stack_file
 from infra.settings import SettingsError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Watch and steer what `pulumi up` has started.")
@@ -162,4 +165,26 @@ def prepare(context: typer.Context) -> None:
 
 def main() -> None:
     os.environ["PATH"] = os.pathsep.join([str(TOOLS), os.environ.get("PATH", "")])
+    for sentence in _not_googles(sys.argv[1:]):
+        typer.echo(f"note: {sentence}", err=True)
     app()
+
+
+# Which services a command asks, by its first words. `doctor` has a finding instead; the engine's commands say it too.
+_ASKS = {"orphans": (emulated.TPU,), "gc": (emulated.STORAGE,), "wheels": (emulated.STORAGE,)}
+
+
+def _not_googles(words: Sequence[str]) -> list[str]:
+    """What this command would ask of something else than Google; nothing where it stays on this machine."""
+    variables = _ASKS.get(words[0] if words else "", ())
+    if "--help" in words or (words[:1] != ["orphans"] and not any(_names_a_cloud(word) for word in words[1:])):
+        return []
+    return emulated.sentences({name: os.environ[name] for name in variables if name in os.environ})
+
+
+def _names_a_cloud(word: str) -> bool:
+    """`gs://bucket`, `--push=gs://bucket`, or a stack in the cloud."""
+    if "gs://" in word:
+        return True
+    file = stack_file(word)
+    return file.is_file() and engine.stack_target(file.read_text(errors="replace")) in emulated.CLOUD_TARGETS

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from infra import engine, engine_locks, host_software, names
+from infra import emulated, engine, engine_home, engine_locks, host_software, names
 from infra import settings as stack_settings
 from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.store import LocalStore, NoBucketError, StoreError, open_store
@@ -66,6 +66,7 @@ def _not_asked(what: str, why: str) -> Finding:
 def findings(stack: str | None) -> Iterator[Finding]:
     """As they are found; of one stack, or of what every stack needs. Raises nothing of what it looks for."""
     settings, read = _stack_files(stack)
+    yield from _emulated(settings)
     yield read
     yield from (_engine(), _uv(), _environment(), *_locks(settings), _plugin(settings))
     if isinstance(settings, Settings):
@@ -97,6 +98,12 @@ def _stack_files(stack: str | None) -> tuple[AnySettings | None, Finding]:
     if problems:
         return None, _wrong("stack files", "; ".join(problems))
     return None, _ok("stack files", f"all {len(every)} can be used; of one: slipway doctor STACK")
+
+
+def _emulated(settings: AnySettings | None) -> Iterator[Finding]:
+    """What is not asked of Google although it looks like it; first, for it is about all that follows."""
+    for sentence in emulated.sentences(os.environ, str(settings.target) if settings else ""):
+        yield _not_asked("emulated", sentence)
 
 
 def _engine() -> Finding:
@@ -172,15 +179,16 @@ def _plugin(settings: AnySettings | None) -> Finding:
     if not os.access(ours, os.X_OK):
         return _wrong("plugin", f"{ours.relative_to(ROOT)} cannot be executed; run: chmod +x {ours.relative_to(ROOT)}")
     version = schema.version()
-    google = choose.official_plugin(os.environ, version)
+    choice = choose.google_plugin(os.environ, version)
+    others = "".join(f"; {sentence}" for sentence in choice.passed_over)
     install = f".venv/bin/pulumi plugin install resource gcp {version}"
     if isinstance(settings, FoundationSettings):
-        if google:
-            return _ok("plugin", f"Google's, {google}")
-        return _wrong("plugin", f"Google's is not installed, and its stand-in only previews; run: {install}")
-    if google or settings:
-        return _ok("plugin", "ours" + (f", and Google's, {google}" if google else ""))
-    return _ok("plugin", f"ours; Google's is not installed, which `up` of a foundation needs: {install}")
+        if choice.official:
+            return _ok("plugin", f"Google's, {choice.official}{others}")
+        return _wrong("plugin", f"Google's is not installed, and its stand-in only previews; run: {install}{others}")
+    if choice.official or settings:
+        return _ok("plugin", "ours" + (f", and Google's, {choice.official}" if choice.official else "") + others)
+    return _ok("plugin", f"ours; Google's is not installed, which `up` of a foundation needs: {install}{others}")
 
 
 def _wheelhouse(settings: Settings) -> Finding:
@@ -200,7 +208,7 @@ def _wheelhouse(settings: Settings) -> Finding:
 def _stack_lock(stack: str | None) -> Finding:
     """Locks of the engine on stacks, where the state is in this clone."""
     project = engine.read_text(ROOT / "Pulumi.yaml")
-    if engine.user_chose_backend(os.environ, engine.read_text(engine.credentials_path(os.environ)), project):
+    if engine.user_chose_backend(os.environ, engine.read_text(engine_home.credentials_path(os.environ)), project):
         return _not_asked("stack lock", "the state is in a backend of your own, whose locks `pulumi cancel` removes")
     hostname, held = os.uname().nodename, list[str]()
     for lock in engine_locks.read_locks(engine.state_directory(ROOT), engine.project_name(project), stack):

@@ -1,22 +1,31 @@
-"""Whether Google's provider plugin is here, and the environment in which the engine finds the stand-in if it is not.
+"""Which provider plugin for Google's resources the engine gets: Google's own, or the stand-in, and what is said of it.
 
-Owns: where the engine looks for the plugin, the notice that the stand-in is at work, the placeholder token. Refuses to
-own: when to say so (engine.py knows the command and the stack). Standard library only: it runs at every command.
+Owns: where the engine looks for the plugin, the environment in which it takes the one that was chosen, credentials, the
+notices. Refuses to own: when to say so (engine.py knows the command and the stack), and asking an executable whether it
+is the plugin (asked.py). Standard library only: it runs at every command.
 
 An executable on PATH wins over an installed plugin, and an installed one counts only if its version equals the SDK's
-(GetPluginPath and SelectCompatiblePlugin of the engine), so the stand-in comes last on PATH and only where neither is.
+(GetPluginPath and SelectCompatiblePlugin of the engine). So the stand-in is there only where Google's plugin is not,
+last on PATH, or first where something else has the plugin's name.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+
+from infra import engine_home
+from infra.standins import asked
 
 EXECUTABLE = "pulumi-resource-gcp"
 DIRECTORY = Path(__file__).resolve().parent
+CHOSEN = DIRECTORY / "google"  # its executable becomes Google's plugin, the one that PLUGIN names
+PLUGIN, UNASKED = "SLIPWAY_GOOGLE_PLUGIN", "SLIPWAY_GOOGLE_UNASKED"
 PLACEHOLDER_TOKEN = "placeholder-no-account"
+_IGNORES_PATH = "PULUMI_IGNORE_AMBIENT_PLUGINS"
 _CREDENTIALS = (
     "GOOGLE_OAUTH_ACCESS_TOKEN",
     "GOOGLE_APPLICATION_CREDENTIALS",
@@ -24,46 +33,134 @@ _CREDENTIALS = (
     "GOOGLE_CLOUD_KEYFILE_JSON",
     "GCLOUD_KEYFILE_JSON",
 )
+_GOOGLES_MACHINE = Path("/sys/class/dmi/id/product_name")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """official: Google's plugin, None where the stand-in serves. passed_over: a sentence for each that is not it."""
+
+    official: Path | None
+    passed_over: tuple[str, ...] = ()
+
+
+def google_plugin(environment: Mapping[str, str], version: str) -> Choice:
+    """Asks whatever has the plugin's name, which takes a second or two the first time. version: of the SDK."""
+    passed_over: list[str] = []
+    for path in _candidates(environment, version):
+        answer = asked.version_of(path)
+        if answer.version == version:
+            return Choice(path, tuple(passed_over))
+        passed_over.append(f"{path} is not Google's plugin {version}: {answer.sentence}; it is passed over")
+    return Choice(None, tuple(passed_over))
 
 
 def official_plugin(environment: Mapping[str, str], version: str) -> Path | None:
-    """The plugin that the engine would start: on PATH, or installed in the version of the SDK."""
-    others = [part for part in environment.get("PATH", os.defpath).split(os.pathsep) if Path(part) != DIRECTORY]
-    if on_path := shutil.which(EXECUTABLE, path=os.pathsep.join(others)):
-        return Path(on_path)
-    home = environment.get("PULUMI_HOME") or Path(environment.get("HOME") or "/", ".pulumi")
-    installed = Path(home, "plugins", f"resource-gcp-v{version}")
+    return google_plugin(environment, version).official
+
+
+def _candidates(environment: Mapping[str, str], version: str) -> Iterator[Path]:
+    if not _ignores_path(environment):
+        seen = set[Path]()
+        for folder in _path(environment):
+            found = shutil.which(EXECUTABLE, path=folder)
+            if found and Path(found).resolve() not in seen:
+                seen.add(Path(found).resolve())
+                yield Path(found)
+    installed = engine_home.pulumi_home(environment) / "plugins" / f"resource-gcp-v{version}"
     complete = not installed.with_name(installed.name + ".partial").exists()
-    return installed / EXECUTABLE if complete and os.access(installed / EXECUTABLE, os.X_OK) else None
+    if complete and os.access(installed / EXECUTABLE, os.X_OK):
+        yield installed / EXECUTABLE
 
 
-def with_stand_in(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the stand-in last on PATH."""
-    path = [part for part in environment.get("PATH", os.defpath).split(os.pathsep) if Path(part) != DIRECTORY]
-    return {**environment, "PATH": os.pathsep.join([*path, str(DIRECTORY)])}
+def _path(environment: Mapping[str, str]) -> list[str]:
+    """Without what is ours."""
+    parts = environment.get("PATH", os.defpath).split(os.pathsep)
+    return [part for part in parts if part and Path(part) not in (DIRECTORY, CHOSEN)]
+
+
+def _ignores_path(environment: Mapping[str, str]) -> bool:
+    return environment.get(_IGNORES_PATH, "").lower() in ("1", "true")
+
+
+# --- the environment in which the engine takes the chosen one ---
+
+
+def with_stand_in(environment: Mapping[str, str], first: bool = False) -> dict[str, str]:
+    """first: something else on PATH has the plugin's name."""
+    path = _path(environment)
+    ordered = [str(DIRECTORY), *path] if first else [*path, str(DIRECTORY)]
+    return _with_path(environment, ordered)
+
+
+def with_official(environment: Mapping[str, str], plugin: Path) -> dict[str, str]:
+    """For where the engine would not take it by itself, or should start it with more in its environment."""
+    return _with_path(environment, [str(CHOSEN), *_path(environment)]) | {PLUGIN: str(plugin)}
+
+
+def _with_path(environment: Mapping[str, str], path: list[str]) -> dict[str, str]:
+    """On PATH the engine finds a plugin unless it was told not to look there."""
+    kept = {name: value for name, value in environment.items() if name != _IGNORES_PATH}
+    return kept | {"PATH": os.pathsep.join(path)}
+
+
+def with_choice(environment: Mapping[str, str], choice: Choice) -> dict[str, str]:
+    if choice.official is None:
+        return with_stand_in(environment, first=bool(choice.passed_over))
+    return with_official(environment, choice.official) if choice.passed_over else dict(environment)
 
 
 def finds_stand_in(environment: Mapping[str, str]) -> bool:
     return str(DIRECTORY) in environment.get("PATH", "").split(os.pathsep)
 
 
+# --- credentials ---
+
+
 def with_placeholder_token(environment: Mapping[str, str]) -> dict[str, str]:
-    """For a preview through the stand-in only: what asks for a token gets one that says itself what it is."""
-    if has_credentials(environment):
-        return dict(environment)
+    """For a preview without credentials: what asks for a token gets one that says itself what it is."""
     return {**environment, "GOOGLE_OAUTH_ACCESS_TOKEN": PLACEHOLDER_TOKEN}
 
 
+def without_asking_google(environment: Mapping[str, str], plugin: Path) -> dict[str, str]:
+    """For a preview through Google's plugin without credentials, which would ask for minutes who it is."""
+    return with_placeholder_token(with_official(environment, plugin)) | {UNASKED: "1"}
+
+
 def has_credentials(environment: Mapping[str, str]) -> bool:
-    """Whether Google's clients would find any, a metadata server aside."""
+    """Whether Google's plugin and the engine would find any: both in Go, which reads $HOME and not CLOUDSDK_CONFIG.
+
+    On a machine of Google's its metadata server gives them.
+    """
     if any(environment.get(name) for name in _CREDENTIALS):
         return True
-    folder = environment.get("CLOUDSDK_CONFIG") or Path(environment.get("HOME") or "/", ".config", "gcloud")
-    return Path(folder, "application_default_credentials.json").exists()
+    home = Path(environment["HOME"]) if environment.get("HOME") else engine_home.user_home(environment)
+    if (home / ".config" / "gcloud" / "application_default_credentials.json").exists():
+        return True
+    return bool(environment.get("GCE_METADATA_HOST")) or _is_googles_machine(environment)
+
+
+def _is_googles_machine(environment: Mapping[str, str]) -> bool:
+    if environment.get("NO_GCE_CHECK", "").lower() == "true":  # Google's own switch
+        return False
+    try:
+        return _GOOGLES_MACHINE.read_text().startswith("Google")
+    except OSError:
+        return False
+
+
+# --- what is said ---
 
 
 def notice(version: str) -> str:
     return (
-        "note: Google's own argument checks did not run: its plugin is not installed, so a stand-in previews;"
+        "note: Google's own argument checks did not run: its plugin is not installed, so a stand-in previews, and"
+        " which changes update or replace is its word, not Google's;"
         f" to install it: pulumi plugin install resource gcp {version}"
     )
+
+
+UNASKED_NOTICE = (
+    "note: Google was not asked: there are no credentials, so its plugin previews with a placeholder token;"
+    " to have some: gcloud auth application-default login"
+)

@@ -20,6 +20,7 @@ from infra.operate.google_project import ENDPOINT
 from infra.targets.foundation_settings import FoundationSettings
 from tests.emulators.google_apis import ACCOUNT, GoogleApis, GoogleProject
 from tests.engine.clone import ROOT, Clone, said
+from tests.engine.google_plugin import write_executable
 
 LOCAL = ["stack file", "engine", "uv", "environment", "locks", "plugin", "wheelhouse", "stack lock"]
 NAMES = names.of("real-project", "us-east5", "slipway")
@@ -97,7 +98,8 @@ def test_without_credentials_it_says_how_to_get_them(clone: Clone) -> None:
 def test_a_project_that_has_everything(clone: Clone, google: GoogleApis) -> None:
     write(clone, "v6e-32.ready", project="real-project", training={"load_parameters_path": "gs://mine/0/items"})
     found = doctor(clone, "v6e-32.ready", code=0)
-    assert {verdict for verdict, _ in found.values()} == {"ok"}
+    assert next(iter(found)) == "emulated", "it comes first, for it is about all that follows"
+    assert {verdict for what, (verdict, _) in found.items() if what != "emulated"} == {"ok"}
     assert found["credentials"][1] == ACCOUNT
     assert found["quota"][1].startswith(f"{QUOTA}: 64 in us-east5-b, 0 in us-east5-a, needs 32 chips")
     assert found["training.load_parameters_path"] == ("ok", "gs://mine is in us-east5")
@@ -152,6 +154,37 @@ def test_what_could_not_be_asked_says_why(clone: Clone, google: GoogleApis) -> N
     expired = doctor(clone, "v6e-32.mute", code=1)["credentials"]
     assert expired[0] == "wrong"
     assert expired[1].startswith("they are no longer valid (invalid_grant: Invalid JWT Signature.")
+
+
+def test_what_is_not_google_is_said_first_with_and_without_a_stack(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLIPWAY_TPU_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv("SLIPWAY_STANDIN_STATE", "/cloud")
+    for stack, variables in (
+        ((), ["SLIPWAY_TPU_ENDPOINT", "SLIPWAY_STANDIN_STATE"]),
+        (("v6e-32",), ["SLIPWAY_TPU_ENDPOINT"]),
+        (("foundation.us-east5",), ["SLIPWAY_STANDIN_STATE"]),
+        (("local",), []),
+    ):
+        done = clone.run("slipway", "doctor", *stack, "--json")
+        findings = json.loads(done.stdout)
+        said_first = [finding for finding in findings if finding["what"] == "emulated"]
+        assert findings[: len(variables)] == said_first
+        assert [finding["said"].partition(" ")[0] for finding in said_first] == variables
+        assert {finding["verdict"] for finding in said_first} <= {"not asked"}
+
+
+def test_what_has_the_name_of_googles_plugin_and_is_not_it_is_named(
+    clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rubbish = write_executable(tmp_path / "bin", "echo hello")
+    monkeypatch.setenv("PATH", f"{rubbish.parent}:{os.environ['PATH']}")
+    verdict, sentence = doctor(clone, "foundation.us-east5", code=1)["plugin"]
+    assert verdict == "wrong"
+    assert sentence.endswith(
+        f"; {rubbish} is not Google's plugin 10.2.0: it printed 'hello' instead of a port; it is passed over"
+    )
 
 
 def test_a_domain_scoped_project(clone: Clone, google: GoogleApis) -> None:

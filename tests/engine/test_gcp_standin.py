@@ -1,7 +1,7 @@
 """The stand-in for Google's plugin: a foundation's life through the real engine, and what the plugin refuses.
 
-Where the official plugin is installed in the SDK's version, REFUSED and ACCEPTED are put to it as well: a difference
-between the two is a fault of the stand-in's rules.
+Where SLIPWAY_TEST_PLUGIN names the official plugin in the SDK's version, REFUSED and ACCEPTED are put to it as well: a
+difference between the two is a fault of the stand-in's rules. One that happens to be on this machine is not started.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from infra import names
 from infra.paths import TOOLS
 from infra.standins import choose
 from infra.standins.gcp import kinds, schema
+from tests.engine.google_plugin import write_plugin
 from tests.engine.project import ENGINE, ROOT
 
 STAND_IN = choose.DIRECTORY / choose.EXECUTABLE
-OFFICIAL = choose.official_plugin(os.environ, schema.version())
-PLUGINS = [STAND_IN, *([OFFICIAL] if OFFICIAL else [])]
+PLUGINS = [STAND_IN, *(Path(path) for path in [os.environ.get("SLIPWAY_TEST_PLUGIN")] if path)]
 # Without credentials the official plugin asks Google who it is, for minutes where nothing answers (engine.md 3).
 OFFLINE = {
     **dict.fromkeys(("HTTPS_PROXY", "https_proxy"), "http://127.0.0.1:9"),
@@ -223,7 +223,21 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         "'machine' is not an argument of container.NodePoolNodeConfig; nearest: machineType",
     ),
     "missing": (_SUBNET, {"ipCidrRange": "10.0.0.0/20"}, "'network' is required, but missing"),
-    "list for object": (_POOL, {"cluster": "c", "nodeConfig": []}, "'nodeConfig' is a list, expected an object"),
+    "list for object": (
+        *(_POOL, {"cluster": "c", "nodeConfig": [{"spot": True}, {"spot": False}]}),
+        "'nodeConfig' is a list, expected an object",
+    ),
+    "bucket's label": (
+        *(_BUCKET, {"location": "eu", "labels": {"No Label": "x"}}),
+        "'No Label' is a key of 'labels', expected 1-63 lowercase letters",
+    ),
+    "reservation type of a VM": (
+        *(
+            "gcp:compute/instance:Instance",
+            {"machineType": "m", "bootDisk": {}, "networkInterfaces": [{}], "zone": "z"},
+        ),
+        "'type' is 'ANY_RESERVATION_THEN_FAIL', expected one of ANY_RESERVATION, SPECIFIC_RESERVATION",
+    ),
     "no number": (_POOL, {"cluster": "c", "nodeCount": "four"}, "'nodeCount' is 'four', expected a whole number"),
     "routing mode": (_NETWORK, {"routingMode": "WORLD"}, "'WORLD', expected one of REGIONAL, GLOBAL"),
     "network name": (_NETWORK, {"name": "My_Net"}, "'My_Net', expected a name of 1-63 lowercase letters"),
@@ -245,6 +259,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         "'acceleratorType' conflicts with 'acceleratorConfig'",
     ),
 }
+REFUSED["reservation type of a VM"][1]["reservationAffinity"] = {"type": "ANY_RESERVATION_THEN_FAIL"}
 REFUSED["type and config"][1]["acceleratorConfig"] = {"type": "V6E", "topology": "2x4"}
 
 # The checks of these are Slipway's: a stand-in that refused them would hide that they are missing there.
@@ -254,7 +269,21 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
     "accelerator type": (_VM, {"runtimeVersion": "r", "zone": "z", "acceleratorType": "v99-7"}),
     "mtu": (_NETWORK, {"mtu": 99999}),
     "number as text": (_NETWORK, {"mtu": "8896"}),
-    "bucket": (_BUCKET, {"name": "UPPER_case", "location": "eu", "storageClass": "WARM", "labels": {"No Label": "x"}}),
+    "bucket": (
+        _BUCKET,
+        {"name": "UPPER_case", "location": "eu", "storageClass": "WARM", "labels": {"0label": "Value X"}},
+    ),
+    "no object": (_POOL, {"cluster": "c", "nodeConfig": []}),
+    "object in a list": (_POOL, {"cluster": "c", "nodeConfig": [{"machineType": "ct99"}]}),
+    "reservation of a node": (
+        _POOL,
+        {
+            "cluster": "c",
+            "nodeConfig": {"reservationAffinity": {"consumeReservationType": "ANY_RESERVATION_THEN_FAIL"}},
+        },
+    ),
+    "empty routing mode": (_NETWORK, {"routingMode": ""}),
+    "empty mode of a disk": (_VM, {"runtimeVersion": "r", "zone": "z", "dataDisks": [{"sourceDisk": "d", "mode": ""}]}),
     "lifecycle": (
         _BUCKET,
         {"location": "eu", "lifecycleRules": [{"action": {"type": "Melt"}, "condition": {"age": 1}}]},
@@ -282,14 +311,21 @@ class Plugin:
         """Why a preview of a create is refused; empty where it is not."""
         urn = f"urn:pulumi:t::cloud::{token}::x"
         given = provider_pb2.CheckRequest(urn=urn, news=struct(inputs), randomSeed=b"seed")
-        checked = self.stub.Check(given, timeout=60)
-        if checked.failures:
-            return "\n".join(failure.reason for failure in checked.failures)
         try:
+            checked = self.stub.Check(given, timeout=60)
+            if checked.failures:
+                return "\n".join(failure.reason for failure in checked.failures)
             self.stub.Create(provider_pb2.CreateRequest(urn=urn, properties=checked.inputs, preview=True), timeout=60)
         except grpc.RpcError as error:
             return str(error)
         return ""
+
+    def replaced(self, token: str, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+        """Which inputs a change from one to the other replaces the resource for."""
+        urn = f"urn:pulumi:t::cloud::{token}::x"
+        old, new = struct(before), struct(after)
+        request = provider_pb2.DiffRequest(id="x", urn=urn, olds=old, old_inputs=old, news=new)
+        return list(self.stub.Diff(request, timeout=60).replaces)
 
 
 @pytest.fixture(params=PLUGINS, ids=lambda path: "stand-in" if path == STAND_IN else "official")
@@ -346,50 +382,47 @@ def test_account_of_a_domain_scoped_project_has_the_address_that_names_say() -> 
     assert outputs["member"] == f"serviceAccount:{named.account_email}"
 
 
-# --- which plugin the engine gets ---
+# --- what a change replaces ---
 
 
-def plugin_file(directory: Path) -> Path:
-    directory.mkdir(parents=True)
-    path = directory / choose.EXECUTABLE
-    path.touch(mode=0o755)
-    return path
+@pytest.mark.parametrize(
+    ("before", "after", "replaced"),
+    [
+        ("10.0.0.0/20", "10.0.0.0/16", False),
+        ("10.0.16.0/20", "10.0.0.0/16", False),
+        ("10.0.0.0/20", "10.0.0.0/24", True),
+        ("10.0.0.0/20", "10.1.0.0/16", True),
+        ("10.0.0.0/20", None, False),  # what Google has chosen stays
+    ],
+)
+def test_only_a_wider_range_of_a_subnet_is_an_update(
+    plugin: Plugin, before: str, after: str | None, replaced: bool
+) -> None:
+    inputs: dict[str, Any] = {"name": "s", "network": "n", "region": "r"}
+    changed = inputs | ({"ipCidrRange": after} if after else {})
+    assert plugin.replaced(_SUBNET, inputs | {"ipCidrRange": before}, changed) == (["ipCidrRange"] if replaced else [])
 
 
-def test_official_plugin_is_found_where_the_engine_looks(tmp_path: Path) -> None:
-    environment = {"PATH": str(choose.DIRECTORY), "HOME": str(tmp_path)}
-    assert choose.official_plugin(environment, "10.2.0") is None  # the stand-in itself does not count
-
-    plugin_file(tmp_path / ".pulumi/plugins/resource-gcp-v9.35.0")
-    assert choose.official_plugin(environment, "10.2.0") is None  # the engine wants the SDK's version
-    installed = plugin_file(tmp_path / ".pulumi/plugins/resource-gcp-v10.2.0")
-    assert choose.official_plugin(environment, "10.2.0") == installed
-    partial = installed.parent.with_name("resource-gcp-v10.2.0.partial")
-    partial.touch()
-    assert choose.official_plugin(environment, "10.2.0") is None
-    partial.unlink()
-
-    elsewhere = environment | {"PULUMI_HOME": str(tmp_path / "other")}
-    assert choose.official_plugin(elsewhere, "10.2.0") is None
-    on_path = plugin_file(tmp_path / "bin")
-    assert choose.official_plugin(elsewhere | {"PATH": str(tmp_path / "bin")}, "10.2.0") == on_path
+# --- which plugin the engine gets (what it answers: test_google_plugin.py) ---
 
 
-def test_stand_in_comes_last_on_path() -> None:
-    given = choose.with_stand_in({"PATH": "/a:/b"})
-    assert given == {"PATH": f"/a:/b:{choose.DIRECTORY}"}
-    assert choose.with_stand_in(given) == given
-    assert choose.finds_stand_in(given)
-    assert not choose.finds_stand_in({"PATH": "/a:/b"})
+def test_stand_in_comes_last_on_path_or_first_before_something_else_of_its_name() -> None:
+    last = choose.with_stand_in({"PATH": "/a:/b"})
+    assert last == {"PATH": f"/a:/b:{choose.DIRECTORY}"}
+    assert choose.with_stand_in(last) == last
+    assert choose.with_stand_in(last, first=True) == {"PATH": f"{choose.DIRECTORY}:/a:/b"}
+    assert choose.with_stand_in({"PATH": "/a", "PULUMI_IGNORE_AMBIENT_PLUGINS": "true"}) == choose.with_stand_in(
+        {"PATH": "/a"}
+    )
+    assert choose.google_plugin({"PATH": f"{choose.DIRECTORY}:{choose.CHOSEN}", "PULUMI_HOME": "/none"}, "1") == (
+        choose.Choice(None)
+    )
 
 
-def test_placeholder_token_only_where_there_are_no_credentials(tmp_path: Path) -> None:
-    environment = {"HOME": str(tmp_path)}
-    token = {"GOOGLE_OAUTH_ACCESS_TOKEN": choose.PLACEHOLDER_TOKEN}
-    assert choose.with_placeholder_token(environment) == environment | token
-
-    mine = environment | {"GOOGLE_APPLICATION_CREDENTIALS": "key.json"}
-    assert choose.with_placeholder_token(mine) == mine
-    (tmp_path / ".config/gcloud").mkdir(parents=True)
-    (tmp_path / ".config/gcloud/application_default_credentials.json").touch()
-    assert choose.with_placeholder_token(environment) == environment
+def test_plugin_that_is_only_half_installed_is_not_there(tmp_path: Path) -> None:
+    installed = write_plugin(tmp_path / "plugins/resource-gcp-v10.2.0", tmp_path / "log", "10.2.0")
+    environment = {"PATH": "", "PULUMI_HOME": str(tmp_path)}
+    assert choose.google_plugin(environment, "10.2.0") == choose.Choice(installed)
+    assert choose.google_plugin(environment, "9.35.0") == choose.Choice(None)  # the engine wants the SDK's version
+    installed.parent.with_name("resource-gcp-v10.2.0.partial").touch()
+    assert choose.google_plugin(environment, "10.2.0") == choose.Choice(None)

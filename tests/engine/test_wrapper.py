@@ -47,12 +47,11 @@ class Clone:
         return sorted(path.stem for path in self.state.glob("stacks/slipway/*.json"))
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        unset = ("PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE", "PULUMI_STACK", "PULUMI_HOME", "VIRTUAL_ENV")
-        clean = {name: value for name, value in os.environ.items() if name not in unset}
+        clean = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
         return subprocess.Popen(
             [sys.executable, "-c", WRAPPER, str(self.root), *arguments],
             cwd=self.root,
-            env=clean | {"HOME": str(self.root.parent / "home")} | environment,
+            env=clean | {"HOME": str(self.root.parent), "PULUMI_HOME": str(self.root.parent / "home")} | environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -87,7 +86,9 @@ def clone(tmp_path: Path) -> Clone:
     (root / ".venv").symlink_to(ROOT / ".venv")
     (root / "Pulumi.yaml").write_text("name: slipway\nruntime: python\nstackConfigDir: stacks\n")
     (root / "__main__.py").write_text(PROGRAM)
-    (root / "stacks" / "Pulumi.small.yaml").write_text(f"# the small one\n{SALT}config:\n  slipway:steps:   5\n")
+    (root / "stacks" / "Pulumi.small.yaml").write_text(
+        f"# the small one\n{SALT}config:\n  slipway:target: local\n  slipway:steps:   5\n"
+    )
     return Clone(root)
 
 

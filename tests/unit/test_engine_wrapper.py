@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from infra import engine, engine_command, engine_locks
+from infra import engine, engine_command, engine_home, engine_locks
+from infra.engine_proxy import without_proxy_on_loopback
 from infra.standins import choose
 
 HOST = os.uname().nodename
@@ -120,21 +122,14 @@ def test_backend_that_the_user_chose_is_respected(
     assert engine.user_chose_backend(environment, credentials, project) is chosen
 
 
-def test_credentials_are_looked_for_where_pulumi_keeps_them() -> None:
-    assert engine.credentials_path({"HOME": "/home/ada"}) == Path("/home/ada/.pulumi/credentials.json")
-    assert engine.credentials_path({"HOME": "/home/ada", "PULUMI_HOME": "/p"}) == Path("/p/credentials.json")
-
-
 def test_state_url_of_a_clone_whose_path_has_odd_characters_is_encoded() -> None:
     assert engine.state_url(Path("/my work/#1")) == "file:///my%20work/%231/.slipway/state"
 
 
 def test_engine_finds_the_projects_python_first_and_then_itself() -> None:
-    environment = engine.engine_environment(
-        {"PATH": "/usr/bin:/e:/c/.venv/bin"}, Path("/c"), Path("/e"), "file:///s", google=True
-    )
+    environment = engine.engine_environment({"PATH": "/usr/bin:/e:/c/.venv/bin"}, Path("/c"), Path("/e"), "file:///s")
     assert environment == {
-        "PATH": f"/c/.venv/bin:/e:/usr/bin:{choose.DIRECTORY}",
+        "PATH": "/c/.venv/bin:/e:/usr/bin",
         "VIRTUAL_ENV": "/c/.venv",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
@@ -144,60 +139,128 @@ def test_engine_finds_the_projects_python_first_and_then_itself() -> None:
 
 
 def test_passphrase_that_the_user_set_stays() -> None:
-    by_file = engine.engine_environment(
-        {"PULUMI_CONFIG_PASSPHRASE_FILE": "/f"}, Path("/c"), Path("/e"), None, google=True
-    )
+    by_file = engine.engine_environment({"PULUMI_CONFIG_PASSPHRASE_FILE": "/f"}, Path("/c"), Path("/e"), None)
     assert "PULUMI_CONFIG_PASSPHRASE" not in by_file
     assert "PULUMI_BACKEND_URL" not in by_file
-    by_value = engine.engine_environment(
-        {"PULUMI_CONFIG_PASSPHRASE": "secret"}, Path("/c"), Path("/e"), None, google=True
-    )
+    by_value = engine.engine_environment({"PULUMI_CONFIG_PASSPHRASE": "secret"}, Path("/c"), Path("/e"), None)
     assert by_value["PULUMI_CONFIG_PASSPHRASE"] == "secret"
 
 
-# --- the stand-in for Google's provider ---
+# --- what takes the place of Google ---
 
-NOTICE = "note: Google's own argument checks did not run: its plugin is not installed, so a stand-in previews;"
-
-
-def told(line: str, clone: Path, capsys: pytest.CaptureFixture[str], path: str) -> tuple[str, str]:
-    """What is said, and the token that the engine gets."""
-    ready = engine.tell_stand_in(engine_command.parse(line.split()), {"PATH": path, "HOME": str(clone)}, clone)
-    return capsys.readouterr().err, ready.get("GOOGLE_OAUTH_ACCESS_TOKEN", "")
-
-
-def test_stand_in_is_said_where_it_checks_and_nowhere_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "stacks").mkdir()
-    for target in ("foundation", "local", "tpu-vm"):
-        text = f"config:\n  slipway:target: {target}  # where\n"
-        (tmp_path / "stacks" / f"Pulumi.{target}.yaml").write_text(text)
-    path = f"/usr/bin:{choose.DIRECTORY}"
-
-    said, token = told("preview --stack foundation", tmp_path, capsys, path)
-    assert said.startswith(NOTICE)
-    assert "pulumi plugin install resource gcp " in said
-    assert token == choose.PLACEHOLDER_TOKEN
-
-    said, token = told("up --stack organization/slipway/foundation", tmp_path, capsys, path)
-    assert (said[: len(NOTICE)], token) == (NOTICE, "")
-
-    for line in (
-        *("preview --stack local", "preview --stack tpu-vm", "preview --stack other", "preview"),
-        *("destroy --stack foundation", "stack output --stack foundation", "preview --help --stack foundation"),
-    ):
-        assert told(line, tmp_path, capsys, path) == ("", ""), line
-    assert told("preview --stack foundation", tmp_path, capsys, "/usr/bin") == ("", "")
+NOTICE = "note: Google's own argument checks did not run: its plugin is not installed, so a stand-in previews, and"
+EMULATED = {
+    "SLIPWAY_TPU_ENDPOINT": "http://127.0.0.1:1",
+    "STORAGE_EMULATOR_HOST": "http://127.0.0.1:2",
+    "SLIPWAY_STANDIN_STATE": "/cloud",
+    "GOOGLE_COMPUTE_CUSTOM_ENDPOINT": "http://127.0.0.1:3/v1/",
+    "GOOGLE_TPU_V2_CUSTOM_ENDPOINT": "https://tpu-mine.p.googleapis.com/v2/",
+}
+OF_TPU = ("SLIPWAY_TPU_ENDPOINT", "STORAGE_EMULATOR_HOST")
+OF_FOUNDATION = ("STORAGE_EMULATOR_HOST", "SLIPWAY_STANDIN_STATE", "GOOGLE_COMPUTE_CUSTOM_ENDPOINT")
+ALL = ("SLIPWAY_TPU_ENDPOINT", *OF_FOUNDATION)
 
 
-def test_official_plugin_takes_the_stand_ins_place(tmp_path: Path) -> None:
-    (tmp_path / choose.EXECUTABLE).touch(mode=0o755)
-    environment = engine.engine_environment({"PATH": str(tmp_path)}, Path("/c"), Path("/e"), None, google=True)
-    assert environment["PATH"] == f"/c/.venv/bin:/e:{tmp_path}"
+def start(line: str, target: str, tmp_path: Path, **environment: str) -> engine.Start:
+    """With no plugin, no account and a stack of this target; "" is a stack that cannot be told."""
+    variables = {"PATH": "/usr/bin", "HOME": str(tmp_path), "PULUMI_HOME": str(tmp_path), "NO_GCE_CHECK": "true"}
+    stack = f"config:\n  slipway:target: {target}  # where\n" if target else ""
+    ready = engine.Start(Path("/e/pulumi"), variables | environment)
+    return engine.with_googles(engine_command.parse(line.split()), ready, stack)
 
 
-def test_stack_without_googles_resources_gets_no_stand_in() -> None:
-    environment = engine.engine_environment({"PATH": "/usr/bin"}, Path("/c"), Path("/e"), None, google=False)
-    assert environment["PATH"] == "/c/.venv/bin:/e:/usr/bin"
+def variables_told(notices: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(line.split()[1] for line in notices if "not Google; to reach Google: unset " in line)
+
+
+@pytest.mark.parametrize("verb", ["preview", "up", "refresh", "destroy", "import", "stack output", "stack", "config"])
+def test_what_is_emulated_is_said_by_every_command_that_touches_a_stack(verb: str, tmp_path: Path) -> None:
+    for target, expected in (("tpu-vm", OF_TPU), ("foundation", OF_FOUNDATION), ("local", ()), ("", ALL)):
+        notices = start(verb, target, tmp_path, **EMULATED).notices
+        assert variables_told(notices) == expected, (verb, target)
+    assert start(verb, "tpu-vm", tmp_path).notices == ()
+
+
+def test_what_is_emulated_is_one_plain_line_each(tmp_path: Path) -> None:
+    assert start("destroy", "tpu-vm", tmp_path, **EMULATED).notices == (
+        "note: SLIPWAY_TPU_ENDPOINT is http://127.0.0.1:1: the Cloud TPU API is that server, not Google;"
+        " to reach Google: unset SLIPWAY_TPU_ENDPOINT",
+        "note: STORAGE_EMULATOR_HOST is http://127.0.0.1:2: Cloud Storage is that server, not Google;"
+        " to reach Google: unset STORAGE_EMULATOR_HOST",
+    )
+
+
+def test_stand_in_is_said_where_providers_start_also_of_a_stack_that_cannot_be_told(tmp_path: Path) -> None:
+    for verb in ("preview", "up", "refresh", "destroy", "import"):
+        for target in ("foundation", ""):
+            begun = start(verb, target, tmp_path)
+            assert begun.notices[0].startswith(NOTICE), (verb, target)
+            assert "pulumi plugin install resource gcp " in begun.notices[0]
+            assert begun.environment["PATH"] == f"/usr/bin:{choose.DIRECTORY}"
+        for target in ("local", "tpu-vm"):
+            begun = start(verb, target, tmp_path)
+            assert (begun.notices, begun.environment["PATH"]) == ((), "/usr/bin"), (verb, target)
+    for line in ("stack output", "preview --help"):
+        assert start(line, "foundation", tmp_path).notices == ()
+
+
+def test_placeholder_token_is_for_previews_without_credentials(tmp_path: Path) -> None:
+    def token(line: str, **environment: str) -> str | None:
+        return start(line, "foundation", tmp_path, **environment).environment.get("GOOGLE_OAUTH_ACCESS_TOKEN")
+
+    assert token("preview") == choose.PLACEHOLDER_TOKEN
+    assert token("up") is None
+    assert token("preview", GOOGLE_OAUTH_ACCESS_TOKEN="mine") == "mine"  # noqa: S106 - no token
+    assert token("preview", GOOGLE_APPLICATION_CREDENTIALS="/key.json") is None
+    (tmp_path / ".config/gcloud").mkdir(parents=True)
+    (tmp_path / ".config/gcloud/application_default_credentials.json").touch()
+    assert token("preview") is None
+
+
+def test_what_the_stack_file_logs_in_with_are_credentials() -> None:
+    assert engine.has_google_login("config:\n  gcp:credentials:\n    secure: v1:x\n")
+    assert engine.has_google_login('config:\n  "gcp:accessToken": x\n')
+    assert not engine.has_google_login("config:\n  gcp:project: p\n")
+
+
+# --- where the engine keeps what it knows of its user ---
+
+
+def test_credentials_are_looked_for_where_the_engine_keeps_them() -> None:
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    assert engine_home.credentials_path({"HOME": "/another"}) == home / ".pulumi" / "credentials.json"
+    assert engine_home.credentials_path({"PULUMI_HOME": "/p"}) == Path("/p/credentials.json")
+    paths = {"PULUMI_HOME": "/p", "PULUMI_CREDENTIALS_PATH": "/c"}
+    assert engine_home.credentials_path(paths) == Path("/c/credentials.json")
+
+
+# --- proxies ---
+
+
+def test_without_a_proxy_nothing_is_set() -> None:
+    assert without_proxy_on_loopback({"NO_PROXY": "corp"}) == {"NO_PROXY": "corp"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ("localhost,127.0.0.1,::1", "localhost,127.0.0.1,::1")),
+        ({"NO_PROXY": "corp, 127.0.0.1"}, ("corp,127.0.0.1,localhost,::1", "corp,127.0.0.1,localhost,::1")),
+        ({"NO_PROXY": "a", "no_proxy": "b"}, ("a,localhost,127.0.0.1,::1", "b,localhost,127.0.0.1,::1")),
+    ],
+)
+def test_proxy_is_not_asked_for_loopback_and_the_users_entries_stay(
+    given: dict[str, str], expected: tuple[str, str]
+) -> None:
+    result = without_proxy_on_loopback({"https_proxy": "http://proxy:1", **given})
+    assert (result["NO_PROXY"], result["no_proxy"]) == expected
+    assert result["https_proxy"] == "http://proxy:1"
+    assert "no_grpc_proxy" not in result
+
+
+def test_list_that_grpc_alone_reads_has_loopback_too() -> None:
+    result = without_proxy_on_loopback({"grpc_proxy": "http://proxy:1", "no_grpc_proxy": "corp"})
+    assert result["no_grpc_proxy"] == "corp,localhost,127.0.0.1,::1"
 
 
 # --- locks ---

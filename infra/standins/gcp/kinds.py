@@ -7,7 +7,9 @@ Refuses to own: inputs and their types (schema.py), and state (store.py).
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,13 +27,15 @@ class Kind:
     """id and outputs are templates over inputs, provider defaults and `{id}`.
 
     replaces: what cannot be changed, besides _ALWAYS_REPLACED and what the id is made of.
-    updates: of what is always replaced elsewhere, what here is not. shared: a grant; making it twice is one grant.
+    updates: of what is always replaced elsewhere, what here is not. widens: ranges of addresses, replaced unless the
+    new one holds all of the old. shared: a grant; making it twice is one grant.
     """
 
     id: str
     replaces: frozenset[str] = frozenset()
     outputs: Mapping[str, str] = field(default_factory=dict[str, str])
     updates: frozenset[str] = frozenset()
+    widens: frozenset[str] = frozenset()
     shared: bool = False
 
 
@@ -49,13 +53,9 @@ _KINDS: dict[str, Kind] = {
     "gcp:compute/network:Network": _compute(
         "global/networks/{name}", "autoCreateSubnetworks", "description", networkId="{number}", numericId="{number}"
     ),
-    "gcp:compute/subnetwork:Subnetwork": _compute(
-        # a wider ipCidrRange is applied in place by the official plugin; a stack that relies on it does not exist
-        "regions/{region}/subnetworks/{name}",
-        "network",
-        "description",
-        "purpose",
-        "ipCidrRange",
+    "gcp:compute/subnetwork:Subnetwork": dataclasses.replace(
+        _compute("regions/{region}/subnetworks/{name}", "network", "description", "purpose"),
+        widens=frozenset(("ipCidrRange",)),
     ),
     "gcp:compute/firewall:Firewall": _compute("global/firewalls/{name}", "network", "direction"),
     "gcp:compute/router:Router": _compute("regions/{region}/routers/{name}", "network"),
@@ -140,10 +140,22 @@ def of(token: str, resource: ResourceType) -> Kind:
     return Kind(f"projects/{{project}}/{scope}/{token.split(':')[1].rpartition('/')[2]}s/{last}")
 
 
-def replaces(kind: Kind, key: str) -> bool:
+def replaces(kind: Kind, key: str, old: Any, new: Any) -> bool:
+    """old and new: the key's values, None where it is not set."""
+    if key in kind.widens:
+        return not _holds(new, old)
     if key in kind.replaces or f"{{{key}}}" in kind.id:
         return True
     return key in _ALWAYS_REPLACED and key not in kind.updates
+
+
+def _holds(wide: Any, narrow: Any) -> bool:
+    """Whether one range of addresses holds all of another; what is no range, or not known yet, replaces nothing."""
+    try:
+        ranges = [ipaddress.IPv4Network(each, strict=False) for each in (wide, narrow)]
+    except ValueError:
+        return True
+    return ranges[1].subnet_of(ranges[0])
 
 
 def planned(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,11 @@ def _form(pattern: str, words: str) -> Check:
     return lambda value: None if re.fullmatch(pattern, value) else f"expected {words} ({pattern})"
 
 
+def _or_empty(check: Check) -> Check:
+    """Most enumerations of the API take an empty text for none."""
+    return lambda value: check(value) if value else None
+
+
 def _cidr(value: str) -> str | None:
     try:
         ipaddress.ip_network(value)
@@ -58,14 +63,16 @@ def _cidr(value: str) -> str | None:
 
 _NAME = _form("[a-z]([-a-z0-9]{0,61}[a-z0-9])?", "a name of 1-63 lowercase letters, digits and dashes")
 _ACCOUNT_ID = _form("[a-z][-a-z0-9]{4,28}[a-z0-9]", "6-30 lowercase letters, digits and dashes")
-_NODE_RESERVATION = _one_of("UNSPECIFIED", "NO_RESERVATION", "ANY_RESERVATION", "SPECIFIC_RESERVATION")
+_NODE_RESERVATION = _one_of(
+    "UNSPECIFIED", "NO_RESERVATION", "ANY_RESERVATION", "SPECIFIC_RESERVATION", "ANY_RESERVATION_THEN_FAIL"
+)
 _VM_RESERVATION = _one_of("ANY_RESERVATION", "SPECIFIC_RESERVATION", "NO_RESERVATION")
 
 # (package.Args class, key, check), from the ValidateFunc of each field in the Google provider's source. The kinds of
 # check are those that a run of plugin 9.35 was seen to refuse.
 _CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("compute.NetworkArgs", "name", _NAME),
-    ("compute.NetworkArgs", "routingMode", _one_of("REGIONAL", "GLOBAL")),
+    ("compute.NetworkArgs", "routingMode", _or_empty(_one_of("REGIONAL", "GLOBAL"))),
     ("compute.SubnetworkArgs", "name", _NAME),
     ("compute.SubnetworkArgs", "ipCidrRange", _cidr),
     ("compute.SubnetworkSecondaryIpRangeArgs", "ipCidrRange", _cidr),
@@ -77,8 +84,12 @@ _CHECKS: tuple[tuple[str, str, Check], ...] = (
     ("container.*NodeConfigTaintArgs", "effect", _one_of("NO_SCHEDULE", "PREFER_NO_SCHEDULE", "NO_EXECUTE")),
     ("container.ClusterPrivateClusterConfigArgs", "masterIpv4CidrBlock", _cidr),
     ("serviceaccount.AccountArgs", "accountId", _ACCOUNT_ID),
-    ("tpu.V2VmDataDiskArgs", "mode", _one_of("READ_WRITE", "READ_ONLY")),
+    ("tpu.V2VmDataDiskArgs", "mode", _or_empty(_one_of("READ_WRITE", "READ_ONLY"))),
 )
+
+# The same for the keys of a map.
+_LABEL_KEY = _form(r"[a-z0-9_-]{1,63}", "1-63 lowercase letters, digits, dashes and underscores")
+_KEY_CHECKS: tuple[tuple[str, str, Check], ...] = (("storage.BucketArgs", "labels", _LABEL_KEY),)
 
 # Keys of which a resource takes at most one (ConflictsWith of the same source).
 _CONFLICTS: tuple[tuple[str, str, str], ...] = (("tpu.V2VmArgs", "acceleratorType", "acceleratorConfig"),)
@@ -96,6 +107,13 @@ def problems(resource: ResourceType, values: Mapping[str, Any], project: str | N
             Problem("project", "no project: set it on the resource, or run `pulumi config set gcp:project <project>`")
         )
     return found
+
+
+def conflicting(kind: ObjectOf, values: Mapping[str, Any]) -> frozenset[str]:
+    """Keys that cannot be set beside those that are."""
+    name = f"{kind.package}.{kind.name}"
+    pairs = [(one, other) for owner, one, other in _CONFLICTS if owner == name]
+    return frozenset(other for pair in pairs for one, other in (pair, pair[::-1]) if values.get(one) is not None)
 
 
 def unknown_keys(fields: Mapping[str, Field], values: Mapping[str, Any], path: str, what: str) -> Iterator[Problem]:
@@ -119,6 +137,11 @@ def _object(kind: ObjectOf, fields: Mapping[str, Field], values: Mapping[str, An
         value = values.get(key)
         if isinstance(value, str) and fnmatchcase(name, pattern) and (wrong := check(value)):
             yield Problem(path + key, f"'{key}' is '{value}', {wrong}")
+    for owner, key, check in _KEY_CHECKS:
+        given = values.get(key)
+        for label in cast(dict[str, Any], given) if name == owner and isinstance(given, dict) else ():
+            if wrong := check(label):
+                yield Problem(f"{path}{key}.{label}", f"'{label}' is a key of '{key}', {wrong}")
     for owner, one, other in _CONFLICTS:
         if name == owner and values.get(one) is not None and values.get(other) is not None:
             yield Problem(path + one, f"'{one}' conflicts with '{other}'; give one of them")
@@ -141,6 +164,11 @@ def _value(kind: Type, value: Any, path: str) -> Iterator[Problem]:
             for key, each in cast(dict[str, Any], value).items():
                 yield from _value(inner, each, f"{path}.{key}")
         case ObjectOf():
+            if isinstance(value, list) and len(cast(list[Any], value)) <= 1:
+                # to Google's plugin an object is a list of at most one
+                for each in cast(list[Any], value):
+                    yield from _value(kind, each, path)
+                return
             if not isinstance(value, dict):
                 yield _mistyped(path, value, "an object")
                 return

@@ -1,7 +1,8 @@
 """The engine's protocol for any gcp resource type: check, plan, and make as files.
 
 Owns: property values on the wire, names that the program left out, previews, diffs. What a type takes is in schema.py,
-what is refused in rules.py, ids and replacements in kinds.py, files in store.py.
+what is refused in rules.py, ids and replacements in kinds.py, files in store.py, what Google's plugin writes into a
+state beyond the program in defaults.py.
 """
 # pyright: reportUnknownMemberType=false
 # ruff: noqa: N802 - the protocol's method names
@@ -19,11 +20,10 @@ from google.protobuf import empty_pb2, struct_pb2
 from infra.providers.proto import grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
 from infra.providers.resource import ResourceError
 from infra.providers.server import serve_plugin, to_struct, to_values
-from infra.standins.gcp import kinds, rules, schema
+from infra.standins.gcp import defaults, kinds, rules, schema
+from infra.standins.gcp.defaults import FILLED_IN
 from infra.standins.gcp.store import Store
 
-# Keys of the inputs that the plugin filled in itself, as the official plugin keeps them.
-_DEFAULTS = "__defaults"
 # Environment variables that stand for a setting of the provider (its documentation, Configuration Reference).
 _ENVIRONMENT = {
     "project": ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"),
@@ -51,7 +51,9 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.ProviderHandshakeResponse()
 
     def GetPluginInfo(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return plugin_pb2.PluginInfo(version=self._version)
+        return plugin_pb2.PluginInfo(
+            version=f"{self._version}+stand-in"
+        )  # so that no clone takes another's for Google's
 
     def GetSchema(self, request: Any, context: grpc.ServicerContext) -> Any:
         return provider_pb2.GetSchemaResponse(schema=json.dumps({"name": "gcp", "version": self._version}))
@@ -85,17 +87,18 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         filled: list[str] = []
         if name is not None and not name.required and "name" not in inputs and "namePrefix" not in inputs:
             filled.append("name")
-            was_filled = "name" in old.get(_DEFAULTS, [])
+            was_filled = "name" in old.get(FILLED_IN, [])
             inputs["name"] = old["name"] if was_filled else _name(request.urn, request.randomSeed)
+        checked = defaults.carried_over(old, inputs | {FILLED_IN: filled}, rules.conflicting(resource.args, inputs))
         return provider_pb2.CheckResponse(
-            inputs=to_struct(inputs | {_DEFAULTS: filled}), failures=_failures(found, request.urn.split("::")[-1])
+            inputs=to_struct(checked), failures=_failures(found, request.urn.split("::")[-1])
         )
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
         kind = kinds.of(_token(request.urn), self._resource(request.urn, context))
         old, new = to_values(request.old_inputs), to_values(request.news)
-        changed = [key for key in sorted({*old, *new} - {_DEFAULTS}) if old.get(key) != new.get(key)]
-        replaced = [key for key in changed if kinds.replaces(kind, key)]
+        changed = [key for key in sorted({*old, *new} - {FILLED_IN}) if not defaults.same(old.get(key), new.get(key))]
+        replaced = [key for key in changed if kinds.replaces(kind, key, old.get(key), new.get(key))]
         wire = provider_pb2.PropertyDiff
         detailed = {
             key: provider_pb2.PropertyDiff(kind=_change(key, old, new, key in replaced, wire), inputDiff=True)
@@ -106,7 +109,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             changes=response.DIFF_SOME if changed else response.DIFF_NONE,
             replaces=replaced,
             # two things cannot have one name; a name that was filled in is another one after a replacement
-            deleteBeforeReplace=bool(replaced) and "name" not in new.get(_DEFAULTS, []) and "name" not in changed,
+            deleteBeforeReplace=bool(replaced) and "name" not in new.get(FILLED_IN, []) and "name" not in changed,
             diffs=changed,
             detailedDiff=detailed,
             hasDetailedDiff=True,
@@ -123,31 +126,50 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         def create() -> tuple[str, dict[str, Any]]:
             identifier, outputs = kinds.made(kind, resource, request.urn, inputs, self._places())
             (self._store.put if kind.shared else self._store.create)(token, identifier, outputs)
-            return identifier, outputs
+            return identifier, self._store.marked(outputs)
 
         identifier, outputs = _act(context, create)
         return provider_pb2.CreateResponse(id=identifier, properties=to_struct(outputs))
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
-        found = _act(context, lambda: self._store.read(_token(request.urn), request.id))
-        if found is None:
+        known, state = to_values(request.inputs), to_values(request.properties)
+
+        def read() -> dict[str, Any] | None:
+            if known or state:  # an import knows nothing yet, so there is nothing to lose
+                self._store.must_have_made(request.id, state)
+            return self._store.read(_token(request.urn), request.id)
+
+        thing = _act(context, read)
+        if thing is None:
             return provider_pb2.ReadResponse()
-        known = to_values(request.inputs)
-        # an import knows no inputs yet: everything that can be one is
-        keys = set(known) - {_DEFAULTS} or set(resource.inputs)
-        inputs = {key: found[key] for key in keys if key in found} | {_DEFAULTS: known.get(_DEFAULTS, [])}
-        return provider_pb2.ReadResponse(id=request.id, properties=to_struct(found), inputs=to_struct(inputs))
+        # of an import everything that can be an input is one
+        keys = set(known) - {FILLED_IN} or set(resource.inputs)
+        inputs = {key: thing[key] for key in keys if key in thing} | {FILLED_IN: known.get(FILLED_IN, [])}
+        return provider_pb2.ReadResponse(
+            id=request.id, properties=to_struct(self._store.marked(thing)), inputs=to_struct(inputs)
+        )
 
     def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
-        properties = kinds.updated(resource, to_values(request.olds), to_values(request.news))
-        if not request.preview:
-            _act(context, lambda: self._store.update(_token(request.urn), request.id, properties))
-        return provider_pb2.UpdateResponse(properties=to_struct(properties))
+        old = to_values(request.olds)
+        properties = kinds.updated(resource, old, to_values(request.news))
+        if request.preview:
+            return provider_pb2.UpdateResponse(properties=to_struct(properties))
+
+        def update() -> dict[str, Any]:
+            self._store.must_have_made(request.id, old)
+            self._store.update(_token(request.urn), request.id, properties)
+            return self._store.marked(properties)
+
+        return provider_pb2.UpdateResponse(properties=to_struct(_act(context, update)))
 
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
-        _act(context, lambda: self._store.delete(_token(request.urn), request.id))
+        def delete() -> None:
+            self._store.must_have_made(request.id, to_values(request.properties))
+            self._store.delete(_token(request.urn), request.id)
+
+        _act(context, delete)
         return empty_pb2.Empty()
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -185,7 +207,7 @@ def _name(urn: str, seed: bytes) -> str:
 
 
 def _given(struct: struct_pb2.Struct) -> dict[str, Any]:
-    return {key: value for key, value in to_values(struct).items() if value is not None and key != _DEFAULTS}
+    return {key: value for key, value in to_values(struct).items() if value is not None and key != FILLED_IN}
 
 
 def _change(key: str, old: Mapping[str, Any], new: Mapping[str, Any], replace: bool, wire: Any) -> Any:

@@ -1,0 +1,83 @@
+"""What an executable with the name of Google's plugin answers when it is asked who it is; remembered for the next time.
+
+Owns the memory: one file in .slipway, an answer per path, good as long as the executable has the same size and time.
+The asking, which needs gRPC, is a process of its own (ask.py). Standard library only: it runs at every command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from infra.paths import ROOT, WORK
+
+PATIENCE_S = 20.0  # a large executable on a loaded machine takes seconds to start
+_MEMORY = WORK / "google-plugin.json"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """version: empty where it did not answer as a plugin does. sentence: what it did."""
+
+    version: str
+    sentence: str
+
+
+def version_of(executable: Path) -> Answer:
+    try:
+        found = executable.stat()
+    except OSError as error:
+        return Answer("", f"it cannot be looked at ({error.strerror})")
+    stamp = [found.st_mtime_ns, found.st_size]
+    memory = _remembered()
+    known = memory.get(str(executable))
+    if isinstance(known, dict) and cast(dict[str, Any], known).get("stamp") == stamp:
+        row = cast(dict[str, Any], known)
+        return Answer(str(row.get("version", "")), str(row.get("sentence", "")))
+    answer, certain = _ask(executable)
+    if certain:
+        _remember(memory | {str(executable): {"stamp": stamp, **asdict(answer)}})
+    return answer
+
+
+def _ask(executable: Path) -> tuple[Answer, bool]:
+    """The answer, and whether it would be the same again: not after a wait that has ended without one."""
+    python = ROOT / ".venv" / "bin" / "python"
+    command = [str(python) if python.exists() else sys.executable, "-m", "infra.standins.ask", str(executable)]
+    done = subprocess.run(
+        [*command, str(PATIENCE_S)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=False,
+    )
+    try:
+        said = cast(dict[str, Any], json.loads(done.stdout))
+    except ValueError:
+        return Answer("", "it could not be asked; run: make setup"), False
+    return Answer(str(said["version"]), str(said["sentence"])), bool(said["certain"])
+
+
+def _remembered() -> dict[str, Any]:
+    try:
+        memory: Any = json.loads(_MEMORY.read_text())
+    except (OSError, ValueError):
+        return {}
+    return cast(dict[str, Any], memory) if isinstance(memory, dict) else {}
+
+
+def _remember(memory: dict[str, Any]) -> None:
+    """Where it cannot be written it is asked again."""
+    with contextlib.suppress(OSError):
+        _MEMORY.parent.mkdir(exist_ok=True)
+        new = _MEMORY.with_name(f"{_MEMORY.name}.{os.getpid()}")
+        new.write_text(json.dumps(memory, indent=1) + "\n")
+        new.replace(_MEMORY)

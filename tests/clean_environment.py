@@ -1,0 +1,40 @@
+"""What tests see of the machine they run on: no plugin of Google's, no setting of Slipway's, Pulumi's or Google's.
+
+Without it a plugin on PATH would be started by tests, and `up` with it; and a variable of somebody's shell would let
+them pass or fail. Standard library only: the hosts' environment uses it too.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import MutableMapping
+from pathlib import Path
+
+PLUGIN = "pulumi-resource-gcp"
+PREFIXES = ("CLOUDSDK_", "GCE_", "GCLOUD_", "GOOGLE_", "PULUMI_", "SLIPWAY_", "STORAGE_EMULATOR_")
+# Where tools are kept, which Python the hosts have, whether golden files are written: of the test run itself.
+KEPT = frozenset(
+    ("SLIPWAY_CACHE", "SLIPWAY_ENGINE_URL", "SLIPWAY_GOLDEN", "SLIPWAY_HOST_PYTHON", "SLIPWAY_TEST_PLUGIN")
+)
+
+
+def clean(environment: MutableMapping[str, str], scratch: Path | None = None) -> None:
+    """In place. scratch: an empty directory for what stands in for the machine's."""
+    for name in [name for name in environment if name.startswith(PREFIXES) and name not in KEPT]:
+        del environment[name]
+    scratch = scratch or Path(tempfile.mkdtemp(prefix="slipway-tests-"))
+    folders = environment.get("PATH", os.defpath).split(os.pathsep)
+    environment["PATH"] = os.pathsep.join(_without_plugin(folder, scratch) for folder in folders if folder)
+    environment["PULUMI_HOME"] = str(scratch / "pulumi")  # the engine reads no $HOME
+
+
+def _without_plugin(folder: str, scratch: Path) -> str:
+    """The same folder, or one of links to everything else in it."""
+    if not os.path.lexists(Path(folder, PLUGIN)):
+        return folder
+    links = Path(tempfile.mkdtemp(dir=scratch))
+    for tool in Path(folder).iterdir():
+        if tool.name != PLUGIN:
+            (links / tool.name).symlink_to(tool.resolve())
+    return str(links)

@@ -1,0 +1,16 @@
+"""Before any test is collected: the environment of tests/clean_environment.py, for this process and all it starts."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.clean_environment import clean
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    scratch = tempfile.mkdtemp(prefix="slipway-tests-")
+    clean(os.environ, Path(scratch))
+    config.add_cleanup(lambda: shutil.rmtree(scratch, ignore_errors=True))

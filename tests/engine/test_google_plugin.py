@@ -1,0 +1,151 @@
+"""Which executable is Google's plugin, through `.venv/bin/pulumi` and the real engine: the one that answers as it.
+
+Google's own cannot be had here; tests/engine/google_plugin.py answers in its place.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from infra.standins import ask
+from infra.standins.choose import PLACEHOLDER_TOKEN
+from infra.standins.gcp import schema
+from tests.engine.clone import Clone, said
+from tests.engine.google_plugin import starts, write_executable, write_plugin
+
+STACK = "foundation.us-central1"
+VERSION = schema.version()
+STOOD_IN = "note: Google's own argument checks did not run"
+UNASKED = "note: Google was not asked: there are no credentials, so its plugin previews with a placeholder token;"
+ASKING = "127.0.0.1:1"  # what is given as the engine's address when only the version is asked
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    return Clone.make(tmp_path_factory.mktemp("plugin") / "clone")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "started"
+
+
+@pytest.fixture(autouse=True)
+def no_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+
+
+def put_on_path(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+
+
+def preview(clone: Clone, stack: str = STACK) -> CompletedProcess[str]:
+    done = clone.pulumi("preview", stack, "--non-interactive", "--color", "never")
+    assert done.returncode == 0, said(done)
+    return done
+
+
+def test_plugin_that_answers_at_the_sdks_version_is_googles_and_is_asked_once(
+    clone: Clone, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = write_plugin(tmp_path / "bin", log, VERSION)
+    put_on_path(monkeypatch, plugin.parent)
+    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "mine")
+    assert "note:" not in preview(clone).stderr
+    first = [start["engine"] for start in starts(log)]
+    assert first[0] == ASKING
+    assert ASKING not in first[1:], "the engine's own starts"
+    assert {start["GOOGLE_OAUTH_ACCESS_TOKEN"] for start in starts(log)} == {"mine"}
+    preview(clone)
+    assert [start["engine"] for start in starts(log)].count(ASKING) == 1, "remembered"
+    plugin.write_text(plugin.read_text() + "\n")
+    preview(clone)
+    assert [start["engine"] for start in starts(log)].count(ASKING) == 2, "another file may be another plugin"
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("echo hello", "it printed 'hello' instead of a port"),
+        ("exit 3", "it printed no port and ended"),
+        (None, "it answers as version 9.35.0"),
+    ],
+)
+def test_what_is_not_the_plugin_is_passed_over_by_name_and_the_stand_in_previews(
+    clone: Clone, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, command: str | None, answer: str
+) -> None:
+    directory = tmp_path / "bin"
+    plugin = write_executable(directory, command) if command else write_plugin(directory, log, "9.35.0")
+    put_on_path(monkeypatch, directory)
+    done = preview(clone)
+    notes = done.stderr.splitlines()
+    assert notes[0] == f"note: {plugin} is not Google's plugin {VERSION}: {answer}; it is passed over"
+    assert notes[1].startswith(STOOD_IN)
+    assert f"using pulumi-resource-gcp from $PATH at {clone.directory}/infra/standins/" in said(done)
+    assert len(starts(log)) == (command is None), "asked, and never given to the engine"
+
+
+def test_installed_plugin_wins_over_something_else_on_path(
+    clone: Clone, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rubbish = write_executable(tmp_path / "bin", "echo hello")
+    put_on_path(monkeypatch, rubbish.parent)
+    home = Path(clone.environment["PULUMI_HOME"])
+    installed = write_plugin(home / "plugins" / f"resource-gcp-v{VERSION}", log, VERSION)
+    try:
+        done = preview(clone)
+    finally:
+        installed.unlink()
+    assert f"note: {rubbish} is not Google's plugin" in done.stderr
+    assert STOOD_IN not in done.stderr
+    assert [start["engine"] for start in starts(log)] != [ASKING], "the engine has started it"
+
+
+def test_preview_without_credentials_asks_nobody_and_says_so_first(
+    clone: Clone, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_on_path(monkeypatch, write_plugin(tmp_path / "bin", log, VERSION).parent)
+    monkeypatch.setenv("no_proxy", "corp.example")
+    done = preview(clone)
+    assert done.stderr.startswith(UNASKED)
+    asking, *started = starts(log)
+    assert asking["GOOGLE_OAUTH_ACCESS_TOKEN"] is None
+    assert started
+    for start in started:
+        assert start["GOOGLE_OAUTH_ACCESS_TOKEN"] == PLACEHOLDER_TOKEN
+        assert start["HTTPS_PROXY"] == start["https_proxy"] == "http://127.0.0.1:9"
+        assert start["NO_PROXY"] == start["no_proxy"] == "localhost,127.0.0.1,::1"
+
+    log.unlink()
+    up = clone.pulumi("up", STACK, "--non-interactive", "--color", "never")
+    assert up.returncode != 0, "the shipped project is a placeholder"
+    assert UNASKED not in up.stderr
+    assert {(start["HTTPS_PROXY"], start["GOOGLE_OAUTH_ACCESS_TOKEN"]) for start in starts(log)} <= {(None, None)}
+
+
+def test_stack_of_tpus_never_asks_for_the_plugin(
+    clone: Clone, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_on_path(monkeypatch, write_plugin(tmp_path / "bin", log, VERSION).parent)
+    assert "note:" not in preview(clone, "v6e-32").stderr
+    assert starts(log) == []
+
+
+def test_an_executable_that_never_answers_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    silent = write_executable(tmp_path / "bin", f"sleep 1000 & echo $! $$ >{pids}; wait")
+    answer = ask.ask(str(silent), 1.0)
+    assert answer == {"version": "", "sentence": "it printed no port in time", "certain": False}
+    for pid in pids.read_text().split():
+        assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
+
+
+def test_a_port_that_nobody_answers_at_is_no_plugin(tmp_path: Path) -> None:
+    talker = write_executable(tmp_path / "bin", "echo 1; exec sleep 1000")
+    answer = ask.ask(str(talker), 1.0)
+    assert (answer["version"], answer["certain"]) == ("", False)
