@@ -101,7 +101,9 @@ def _notices(settings: FoundationSettings) -> tuple[str, ...]:
         Egress.NONE: "hosts reach Google and each other, and no internet",
         Egress.NAT: "hosts reach the internet through NAT, which is billed by the hour and byte",
     }[settings.egress]
+    soft_delete = "" if settings.soft_delete_days else "; what is deleted from a bucket is gone at once"
+    about = f"{where}; {egress}{soft_delete}"
     if not settings.secrets:
-        return (f"{where}; {egress}",)
+        return (about,)
     add = f"gcloud secrets versions add {named.secret_id('<name>')} --project {settings.project} --data-file=-"
-    return (f"{where}; {egress}", f"secrets ({', '.join(settings.secrets)}) are empty until: {add}")
+    return (about, f"secrets ({', '.join(settings.secrets)}) are empty until: {add}")

@@ -40,8 +40,10 @@ class Egress(StrEnum):
 
 
 class FoundationSettings(BaseModel):
-    """One foundation. Money is in US dollars, `soft_delete_days` is how long a deleted object can be brought back: 0 is
-    not at all."""
+    """One foundation. Money is in US dollars.
+
+    `soft_delete_days` is how long a deleted object can be brought back: 0 is not at all.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -93,7 +95,7 @@ class FoundationSettings(BaseModel):
     @classmethod
     def _can_be_soft_delete(cls, value: int) -> int:
         if value and value not in range(7, 91):
-            raise ValueError(f"cannot be {value}; give 7 to 90, or 0: what is deleted is gone at once")
+            raise ValueError("give 7 to 90, or 0, which brings nothing back")
         return value
 
     @field_validator("budget_billing_account")
