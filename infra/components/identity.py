@@ -20,6 +20,8 @@ BUCKET_ROLES = {
 # keras-team/kinetic pull request 251). Data may hold checkpoints to start from.
 ORBAX_BUCKETS = ("checkpoints", "data")
 SEES_BUCKET = "roles/storage.legacyBucketReader"
+REPOSITORY_ROLE = "roles/artifactregistry.reader"
+SECRET_ROLE = "roles/secretmanager.secretAccessor"
 # Logs and metrics are the project's. These roles write them and read nothing.
 PROJECT_ROLES = {"logs": "roles/logging.logWriter", "metrics": "roles/monitoring.metricWriter"}
 
@@ -87,7 +89,7 @@ class Access(pulumi.ComponentResource):
                 project=repository.project,
                 location=repository.location,
                 repository=repository.repository_id,
-                role="roles/artifactregistry.reader",
+                role=REPOSITORY_ROLE,
                 member=member,
                 opts=child,
             )
@@ -96,7 +98,7 @@ class Access(pulumi.ComponentResource):
                 f"{kind}-for-hosts",
                 project=secret.project,
                 secret_id=secret.secret_id,
-                role="roles/secretmanager.secretAccessor",
+                role=SECRET_ROLE,
                 member=member,
                 opts=child,
             )

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from infra import names
+from infra.operate.backend import TARGETS
 from infra.preview.resources import changes
 from infra.standins.gcp.store import STATE_VARIABLE
 from infra.targets.foundation_settings import FoundationSettings
@@ -152,6 +153,20 @@ def test_soft_delete_that_is_off_is_said_to_google(clone: Clone, cloud: Path) ->
     assert pulumi(clone, "up", stack="foundation.soft").returncode == 0
     kept = {bucket["softDeletePolicy"]["retentionDurationSeconds"] for bucket in made(cloud, "storage/Bucket").values()}
     assert kept == {0}
+
+
+def test_state_bucket_comes_first_and_the_rest_follows_also_with_a_budget(clone: Clone, cloud: Path) -> None:
+    """As `slipway backend init` does it: the agent is asked for, and the budget's provider does not get in the way."""
+    write(clone, "foundation.bucket")
+    first = pulumi(
+        clone, "up", *(part for target in TARGETS for part in ("--target", target)), stack="foundation.bucket"
+    )
+    assert first.returncode == 0, said(first)
+    assert made(cloud, "storage/Bucket").keys() == {NAMES.artifacts_bucket, NAMES.state_bucket}
+    assert made(cloud, "billing/Budget") == {}
+    rest = pulumi(clone, "up", stack="foundation.bucket")
+    assert rest.returncode == 0, said(rest)
+    assert len(made(cloud, "billing/Budget")) == 1
 
 
 OLD_STATE = Path(__file__).parents[1] / "states" / "foundation-0.1.0.json"
