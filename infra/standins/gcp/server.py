@@ -1,7 +1,8 @@
 """The engine's protocol for any gcp resource type: check, plan, and make as files.
 
 Owns: property values on the wire, names that the program left out, previews, diffs. What a type takes is in schema.py,
-what is refused in rules.py (always) and preconditions.py (on making), ids and replacements in kinds.py, files in store.py.
+what is refused in rules.py and, of making alone, in preconditions.py, ids and replacements in kinds.py, files in
+store.py.
 """
 # pyright: reportUnknownMemberType=false
 # ruff: noqa: N802 - the protocol's method names
