@@ -211,7 +211,13 @@ def _default_account(declared: Declared) -> str | None:
     return None
 
 
+# Logs and metrics are a project's and no smaller thing's, and who may only write them reads nothing.
+_PROJECT_WRITERS = ("roles/logging.logWriter", "roles/monitoring.metricWriter")
+
+
 def _project_role(declared: Declared) -> str | None:
+    if declared.token == _PROJECT_MEMBER and declared.inputs.get("role") in _PROJECT_WRITERS:
+        return None
     role = _text(declared.inputs.get("role")) or "its roles"
     return f"it grants {role} on everything in the project; grant a role on the bucket, repository or secret instead"
 
@@ -304,6 +310,7 @@ _POOL = "gcp:container/nodePool:NodePool"
 _ANY = ("gcp:*", "slipway:*")
 _VM = "gcp:tpu/v2Vm:V2Vm"
 _REQUEST = "slipway:tpu:QueuedResource"
+_PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
 _GRANTS = ("gcp:*IAM*", "gcp:*Iam*", "gcp:*iAM*", "gcp:*iam*")
 _PROJECT_GRANTS = tuple(
     f"gcp:{scope}/iAM{kind}:*" for scope in ("projects", "folder", "organizations") for kind in ("*",)

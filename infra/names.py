@@ -50,7 +50,9 @@ class Names:
     network: str
     subnet: str
     firewall_hosts: str
+    firewall_subnet: str
     firewall_ssh: str
+    firewall_network_ssh: str
     router: str
     nat: str
     account_id: str
@@ -131,7 +133,9 @@ def of(project: str, region: str, prefix: str) -> Names:
         network=place,
         subnet=place,
         firewall_hosts=f"{place}-hosts",
+        firewall_subnet=f"{place}-subnet",
         firewall_ssh=f"{place}-iap-ssh",
+        firewall_network_ssh=f"{place}-iap-ssh-network",
         router=place,
         nat=f"{place}-nat",
         account_id=place,

@@ -16,6 +16,7 @@ class BudgetArgs:
     display_name: str
     usd_per_month: int
     label: tuple[str, str]  # the API filters by one
+    quota_project: str  # whose quota the API's calls count against
 
 
 class Budget(pulumi.ComponentResource):
@@ -24,6 +25,10 @@ class Budget(pulumi.ComponentResource):
     def __init__(self, name: str, args: BudgetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:foundation:Budget", name, None, opts)
         key, value = args.label
+        # With a person's credentials the API answers 403 until a call names its quota project, which takes both of
+        # these. A provider of its own, since in the default one they would hold for the APIs that enable all others. It
+        # has no parent: the engine declares providers even where `--target` leaves their parent out, and then fails.
+        provider = gcp.Provider("budget-api", billing_project=args.quota_project, user_project_override=True)
         gcp.billing.Budget(
             "budget",
             billing_account=args.billing_account,
@@ -38,6 +43,6 @@ class Budget(pulumi.ComponentResource):
                 gcp.billing.BudgetThresholdRuleArgs(threshold_percent=percent, spend_basis=basis)
                 for percent, basis in ALERTS
             ],
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, provider=provider),
         )
         self.register_outputs({})

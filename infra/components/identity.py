@@ -16,6 +16,14 @@ BUCKET_ROLES = {
     "data": "roles/storage.objectViewer",
     "artifacts": "roles/storage.objectViewer",
 }
+# Orbax asks for the bucket itself before it reads or writes a checkpoint, which no role on objects allows (403 in
+# keras-team/kinetic pull request 251). Data may hold checkpoints to start from.
+ORBAX_BUCKETS = ("checkpoints", "data")
+SEES_BUCKET = "roles/storage.legacyBucketReader"
+REPOSITORY_ROLE = "roles/artifactregistry.reader"
+SECRET_ROLE = "roles/secretmanager.secretAccessor"
+# Logs and metrics are the project's. These roles write them and read nothing.
+PROJECT_ROLES = {"logs": "roles/logging.logWriter", "metrics": "roles/monitoring.metricWriter"}
 
 
 @dataclass(frozen=True)
@@ -43,13 +51,17 @@ class Identity(pulumi.ComponentResource):
 class AccessArgs:
     """Everything that hosts may touch, by what it is."""
 
+    project: str
     buckets: Mapping[str, gcp.storage.Bucket]
     repositories: Mapping[str, gcp.artifactregistry.Repository]
     secrets: Mapping[str, gcp.secretmanager.Secret]
 
 
 class Access(pulumi.ComponentResource):
-    """Grants on single things, never on the project. member: the account as IAM spells it."""
+    """Grants on single things; on the project only what writes its logs and metrics.
+
+    member: the account as IAM spells it.
+    """
 
     def __init__(
         self,
@@ -64,13 +76,20 @@ class Access(pulumi.ComponentResource):
             gcp.storage.BucketIAMMember(
                 f"{kind}-for-hosts", bucket=bucket.name, role=BUCKET_ROLES[kind], member=member, opts=child
             )
+        for kind in ORBAX_BUCKETS:
+            bucket = args.buckets[kind].name
+            gcp.storage.BucketIAMMember(
+                f"{kind}-seen-by-hosts", bucket=bucket, role=SEES_BUCKET, member=member, opts=child
+            )
+        for kind, role in PROJECT_ROLES.items():
+            gcp.projects.IAMMember(f"{kind}-for-hosts", project=args.project, role=role, member=member, opts=child)
         for kind, repository in args.repositories.items():
             gcp.artifactregistry.RepositoryIamMember(
                 f"{kind}-for-hosts",
                 project=repository.project,
                 location=repository.location,
                 repository=repository.repository_id,
-                role="roles/artifactregistry.reader",
+                role=REPOSITORY_ROLE,
                 member=member,
                 opts=child,
             )
@@ -79,7 +98,7 @@ class Access(pulumi.ComponentResource):
                 f"{kind}-for-hosts",
                 project=secret.project,
                 secret_id=secret.secret_id,
-                role="roles/secretmanager.secretAccessor",
+                role=SECRET_ROLE,
                 member=member,
                 opts=child,
             )

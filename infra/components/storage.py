@@ -18,7 +18,7 @@ _OLD_ARTIFACTS = (("SetStorageClass", "NEARLINE", 60), ("AbortIncompleteMultipar
 @dataclass(frozen=True)
 class StorageArgs:
     names: Names
-    soft_delete_days: int
+    soft_delete_days: int  # 0 is off
 
 
 class Storage(pulumi.ComponentResource):
@@ -42,13 +42,16 @@ class Storage(pulumi.ComponentResource):
 
 
 class State(pulumi.ComponentResource):
-    """The bucket of Pulumi's state: every version kept, encrypted with a key of its own, which also guards secrets."""
+    """The bucket of Pulumi's state: every version kept, encrypted with a key of its own, which also guards secrets.
+
+    storage_agent: Cloud Storage's account in the project, as IAM spells it.
+    """
 
     def __init__(
         self,
         name: str,
         args: StorageArgs,
-        project_number: pulumi.Input[int],
+        storage_agent: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("slipway:foundation:State", name, None, opts)
@@ -58,15 +61,11 @@ class State(pulumi.ComponentResource):
             "ring", name=names.key_ring, project=names.project, location=names.region, opts=kept
         )  # a ring can never be deleted, so it is kept
         key = gcp.kms.CryptoKey("key", name=names.state_key, key_ring=ring.id, rotation_period="7776000s", opts=kept)
-        # Cloud Storage's own account of the project does the encryption, not who reads or writes.
-        storage_account = pulumi.Output.from_input(project_number).apply(
-            lambda number: f"serviceAccount:service-{number}@gs-project-accounts.iam.gserviceaccount.com"
-        )
         grant = gcp.kms.CryptoKeyIAMMember(
             "key-for-storage",
             crypto_key_id=key.id,
             role="roles/cloudkms.cryptoKeyEncrypterDecrypter",
-            member=storage_account,
+            member=storage_agent,  # Cloud Storage itself does the encryption, not who reads or writes
             opts=kept,
         )
         self.bucket = _bucket(

@@ -19,7 +19,7 @@ from infra import emulated, engine, engine_home, engine_locks, host_software, na
 from infra import settings as stack_settings
 from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.store import LocalStore, NoBucketError, StoreError, open_store
-from infra.operate import google_project
+from infra.operate import google_project, permissions
 from infra.operate.google_project import GoogleError, GoogleProject
 from infra.paths import ARTIFACTS, ROOT, TRAINING, UV
 from infra.preview import quota
@@ -234,24 +234,6 @@ def _first_line(done: subprocess.CompletedProcess[str]) -> str:
 
 # --- Google ---
 
-# What `up` does first of its kind, and the role that allows it. TPU hosts run as the foundation's account.
-_TRAINING = {
-    "tpu.nodes.create": "roles/tpu.admin",
-    "tpu.nodes.delete": "roles/tpu.admin",
-    "iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser",
-}
-_FOUNDATION = {
-    "serviceusage.services.enable": "roles/serviceusage.serviceUsageAdmin",
-    "storage.buckets.create": "roles/storage.admin",
-    "storage.buckets.setIamPolicy": "roles/storage.admin",
-    "cloudkms.keyRings.create": "roles/cloudkms.admin",
-    "artifactregistry.repositories.create": "roles/artifactregistry.admin",
-    "secretmanager.secrets.create": "roles/secretmanager.admin",
-    "iam.serviceAccounts.create": "roles/iam.serviceAccountAdmin",
-    "compute.networks.create": "roles/compute.networkAdmin",
-    "compute.firewalls.create": "roles/compute.securityAdmin",
-}
-_NAT = {"compute.routers.create": "roles/compute.networkAdmin"}
 _TRAINING_SERVICES = ("compute", "storage", "tpu")
 _QUOTA_SERVICE = "tpu"
 
@@ -293,6 +275,9 @@ def _questions(settings: TpuVmSettings | FoundationSettings) -> dict[str, Callab
         "APIs": lambda project: _services(project, settings),
         "roles": lambda project: _roles(project, settings),
     }
+    if isinstance(settings, FoundationSettings) and settings.budget_billing_account:
+        account = settings.budget_billing_account
+        asked["budget"] = lambda project: _billing_account(project, account)
     if isinstance(settings, TpuVmSettings):
         asked["quota"] = lambda project: _quota(project, quota.of_stack(settings))
         asked["foundation"] = lambda _: _foundation(settings)
@@ -321,9 +306,13 @@ def _services(project: GoogleProject, settings: TpuVmSettings | FoundationSettin
 
 
 def _roles(project: GoogleProject, settings: TpuVmSettings | FoundationSettings) -> Finding:
-    needed = dict(_TRAINING)
+    needed = dict(permissions.TRAINING)
     if isinstance(settings, FoundationSettings):
-        needed = _FOUNDATION | (_NAT if settings.egress is Egress.NAT else {})
+        needed = dict(permissions.FOUNDATION)
+        if settings.budget_usd:
+            needed |= permissions.BUDGET
+        if settings.egress is Egress.NAT:
+            needed |= permissions.NAT
     granted = project.granted(tuple(needed))
     missing = [name for name in needed if name not in granted]
     if not missing:
@@ -331,6 +320,19 @@ def _roles(project: GoogleProject, settings: TpuVmSettings | FoundationSettings)
     roles = " and ".join(dict.fromkeys(needed[name] for name in missing))
     return _wrong(
         "roles", f"no permission for {', '.join(missing)}; have an owner of {project.project} give you {roles}"
+    )
+
+
+def _billing_account(project: GoogleProject, account: str) -> Finding:
+    granted = project.granted_on_billing_account(account, tuple(permissions.BILLING_ACCOUNT))
+    missing = [name for name in permissions.BILLING_ACCOUNT if name not in granted]
+    if not missing:
+        return _ok("budget", f"billing account {account} lets you make one")
+    roles = " and ".join(dict.fromkeys(permissions.BILLING_ACCOUNT[name] for name in missing))
+    return _wrong(
+        "budget",
+        f"no permission for {', '.join(missing)} on billing account {account}; have one of its administrators give you "
+        f"{roles} there, or leave budget_usd out",
     )
 
 

@@ -87,6 +87,12 @@ class GoogleProject:
             self._ask("POST", "cloudresourcemanager", path, {"permissions": permissions}).get("permissions") or ()
         )
 
+    def granted_on_billing_account(self, billing_account: str, permissions: tuple[str, ...]) -> set[str]:
+        """As granted, of a billing account like 012345-6789AB-CDEF01."""
+        path = f"/v1/billingAccounts/{quote(billing_account, safe='')}:testIamPermissions"
+        answer = self._ask("POST", "cloudbilling", path, {"permissions": permissions})
+        return set(answer.get("permissions") or ())
+
     def quota(self, service: str, name: str, place: str) -> int | None:
         """How much of a quota the project has in a zone or region; -1 is no limit, None is not told.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pulumi
 
 from infra import guarded, names
+from infra.components import storage_agent
 from infra.components.budget import Budget, BudgetArgs
 from infra.components.identity import Access, AccessArgs, Identity, IdentityArgs
 from infra.components.network import Network, NetworkArgs
@@ -45,6 +46,7 @@ def plan(settings: FoundationSettings) -> FoundationPlan:
             display_name=named.budget,
             usd_per_month=settings.budget_usd,
             label=(names.OWNER_LABEL, names.label_value(settings.owner)),
+            quota_project=settings.project,
         )
     return FoundationPlan(
         services=ServicesArgs(settings.project, settings.services),
@@ -68,12 +70,14 @@ def declare(settings: FoundationSettings) -> tuple[None, tuple[str, ...]]:
     services = Services("services", made.services)
     after = pulumi.ResourceOptions(depends_on=[services])
     storage = Storage("storage", made.storage, after)
-    State("state", made.storage, storage.buckets["artifacts"].project_number, after)
+    agent = storage_agent.member(settings.project, storage.buckets["artifacts"].project_number, services)
+    State("state", made.storage, agent, after)
     registries = Registries("registries", made.registries, after)
     secrets = Secrets("secrets", made.secrets, after)
     identity = Identity("identity", made.identity, after)
     Network("network", made.network, identity.email, after)
-    Access("access", AccessArgs(storage.buckets, registries.repositories, secrets.secrets), identity.member)
+    things = AccessArgs(settings.project, storage.buckets, registries.repositories, secrets.secrets)
+    Access("access", things, identity.member, after)
     if made.budget:
         Budget("budget", made.budget, after)
     _export(settings.names)
@@ -97,7 +101,9 @@ def _notices(settings: FoundationSettings) -> tuple[str, ...]:
         Egress.NONE: "hosts reach Google and each other, and no internet",
         Egress.NAT: "hosts reach the internet through NAT, which is billed by the hour and byte",
     }[settings.egress]
+    soft_delete = "" if settings.soft_delete_days else "; what is deleted from a bucket is gone at once"
+    about = f"{where}; {egress}{soft_delete}"
     if not settings.secrets:
-        return (f"{where}; {egress}",)
+        return (about,)
     add = f"gcloud secrets versions add {named.secret_id('<name>')} --project {settings.project} --data-file=-"
-    return (f"{where}; {egress}", f"secrets ({', '.join(settings.secrets)}) are empty until: {add}")
+    return (about, f"secrets ({', '.join(settings.secrets)}) are empty until: {add}")

@@ -22,6 +22,8 @@ _SERVICES = (
     "compute",
     "iam",
     "iap",
+    "logging",
+    "monitoring",
     "secretmanager",
     "serviceusage",
     "storage",
@@ -38,7 +40,10 @@ class Egress(StrEnum):
 
 
 class FoundationSettings(BaseModel):
-    """One foundation. Money is in US dollars, `soft_delete_days` is how long a deleted object can be brought back."""
+    """One foundation. Money is in US dollars.
+
+    `soft_delete_days` is how long a deleted object can be brought back: 0 is not at all.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -53,7 +58,7 @@ class FoundationSettings(BaseModel):
     secrets: tuple[str, ...] = ("wandb", "huggingface")
     budget_usd: Absent[Annotated[int, Field(ge=1)]] = None
     budget_billing_account: Absent[str] = None
-    soft_delete_days: int = Field(7, ge=7, le=90)
+    soft_delete_days: int = 7
     allow: Allowed = ()
 
     @property
@@ -84,6 +89,13 @@ class FoundationSettings(BaseModel):
     def _can_hold_hosts(cls, value: str) -> str:
         if problem := google_checks.subnet_problem(value):
             raise ValueError(problem)
+        return value
+
+    @field_validator("soft_delete_days")
+    @classmethod
+    def _can_be_soft_delete(cls, value: int) -> int:
+        if value and value not in range(7, 91):
+            raise ValueError("give 7 to 90, or 0, which brings nothing back")
         return value
 
     @field_validator("budget_billing_account")

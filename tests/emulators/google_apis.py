@@ -39,6 +39,7 @@ class GoogleProject:
     permissions: set[str] = field(default_factory=set[str])
     quotas: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     buckets: dict[str, str] = field(default_factory=dict[str, str])  # name to location
+    billing_accounts: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # id to permissions
     page_size: int = 2
 
 
@@ -93,6 +94,12 @@ class GoogleApis(HttpEmulator):
         held = [name for name in asked if name in self.project.permissions]
         return {"permissions": held} if held else {}
 
+    def billing_permissions(self, account: str, body: bytes, **_: Any) -> dict[str, Any]:
+        if account not in self.project.billing_accounts:
+            raise ApiError(403, "The caller does not have permission")
+        asked = json.loads(body)["permissions"]
+        return {"permissions": [name for name in asked if name in self.project.billing_accounts[account]]}
+
     def quota(self, project: str, service: str, name: str, **_: Any) -> dict[str, Any]:
         self.check(project, "cloudquotas")
         if name not in self.project.quotas:
@@ -115,6 +122,7 @@ _ROUTES: dict[str, Callable[..., dict[str, Any]]] = {
     "GET /v1/projects/([^/:]+)": GoogleApis.about,
     "GET /v1/projects/([^/:]+)/services": GoogleApis.services,
     "POST /v1/projects/([^/:]+):testIamPermissions": GoogleApis.permissions,
+    "POST /v1/billingAccounts/([^/:]+):testIamPermissions": GoogleApis.billing_permissions,
     "GET /v1/projects/([^/:]+)/locations/global/services/([^/]+)/quotaInfos/([^/]+)": GoogleApis.quota,
     "GET /storage/v1/b/([^/]+)": GoogleApis.bucket,
 }

@@ -16,6 +16,7 @@ import yaml
 
 from infra import names
 from infra.emulators.object_store import ObjectStore
+from infra.operate import permissions
 from infra.operate.google_project import ENDPOINT
 from infra.targets.foundation_settings import FoundationSettings
 from tests.emulators.google_apis import ACCOUNT, GoogleApis, GoogleProject
@@ -207,6 +208,37 @@ def test_a_foundation(clone: Clone, google: GoogleApis) -> None:
     assert found["plugin"][0] == "wrong"
     assert "run: .venv/bin/pulumi plugin install resource gcp 10." in found["plugin"][1]
     assert "wheelhouse" not in found
+
+
+def test_a_foundation_whose_maker_may_not_grant_on_the_project_or_make_a_budget(
+    clone: Clone, google: GoogleApis
+) -> None:
+    """Hosts' logs and metrics need a grant on the project, a budget one on the billing account: both end an `up`."""
+    account = "012345-6789AB-CDEF01"
+    write(clone, "foundation.paid", like="foundation.us-east5", project="real-project", budget_usd=500,
+          budget_billing_account=account)  # fmt: skip
+    google.project.permissions = {*permissions.FOUNDATION, *permissions.BUDGET}
+    google.project.permissions -= {"resourcemanager.projects.setIamPolicy", "serviceusage.services.use"}
+    google.project.billing_accounts = {account: set()}
+    found = doctor(clone, "foundation.paid", code=1)
+    assert found["roles"][1] == (
+        "no permission for resourcemanager.projects.setIamPolicy, serviceusage.services.use; have an owner of "
+        "real-project give you roles/resourcemanager.projectIamAdmin and roles/serviceusage.serviceUsageConsumer"
+    )
+    assert found["budget"] == (
+        "wrong",
+        f"no permission for billing.budgets.create on billing account {account}; have one of its administrators give "
+        "you roles/billing.costsManager there, or leave budget_usd out",
+    )
+    google.project.permissions = {*permissions.FOUNDATION, *permissions.BUDGET}
+    google.project.billing_accounts = {account: {"billing.budgets.create"}}
+    found = doctor(clone, "foundation.paid", code=1)
+    assert (found["roles"][0], found["budget"]) == ("ok", ("ok", f"billing account {account} lets you make one"))
+    google.project.billing_accounts = {}
+    assert doctor(clone, "foundation.paid", code=1)["budget"] == (
+        "not asked",
+        "cloudbilling.googleapis.com answers 403: The caller does not have permission",
+    )
 
 
 def test_a_lock_that_a_killed_engine_left(clone: Clone) -> None:

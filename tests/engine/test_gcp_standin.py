@@ -23,7 +23,8 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 from infra import names
 from infra.paths import TOOLS
 from infra.standins import choose
-from infra.standins.gcp import kinds, schema
+from infra.standins.gcp import kinds, preconditions, schema
+from infra.standins.gcp.store import Store
 from tests.engine.google_plugin import write_plugin
 from tests.engine.project import ENGINE, ROOT
 
@@ -34,6 +35,12 @@ OFFLINE = {
     **dict.fromkeys(("HTTPS_PROXY", "https_proxy"), "http://127.0.0.1:9"),
     **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),
 }
+
+# What the stand-in's world has from the beginning: a project in which these are enabled.
+SERVICES = (
+    *("artifactregistry", "billingbudgets", "cloudkms", "cloudresourcemanager", "compute"),
+    *("iam", "secretmanager", "storage"),
+)
 
 _BEGIN = """
 import json, os, pathlib, pulumi, signal
@@ -54,9 +61,13 @@ gcp.compute.RouterNat(
 gcp.compute.Address("address", region=place)
 ring = gcp.kms.KeyRing("ring", name="ring", location=place)
 key = gcp.kms.CryptoKey("key", name="key", key_ring=ring.id)
+granted = gcp.kms.CryptoKeyIAMMember(
+    "granted", crypto_key_id=key.id, role="roles/cloudkms.cryptoKeyEncrypterDecrypter",
+    member="serviceAccount:service-0@gs-project-accounts.iam.gserviceaccount.com",
+)
 runs = gcp.storage.Bucket(
     "runs", name=settings["bucket"], location=place, labels={"slipway": "f"},
-    encryption={"default_kms_key_name": key.id},
+    encryption={"default_kms_key_name": key.id}, opts=pulumi.ResourceOptions(depends_on=[granted]),
 )
 host = gcp.serviceaccount.Account("host", account_id="slipway-host")
 gcp.storage.BucketIAMMember("reads", bucket=runs.name, role="roles/storage.objectViewer", member=host.member)
@@ -76,7 +87,7 @@ for name, (token, inputs) in settings.items():
     pulumi.CustomResource(token, name, inputs)
 """
 _EVERYTHING = {
-    *("net", "subnet", "inside", "router", "nat", "address", "ring", "key", "runs"),
+    *("net", "subnet", "inside", "router", "nat", "address", "ring", "key", "granted", "runs"),
     *("host", "reads", "logs", "python", "token", "budget"),
 }
 
@@ -91,9 +102,14 @@ class Project:
     def make(cls, directory: Path, program: str) -> Project:
         (directory / "state").mkdir(parents=True)
         (directory / "Pulumi.yaml").write_text("name: cloud\nruntime: python\n")
-        (directory / "Pulumi.t.yaml").write_text("config: {gcp:project: p}\n")
+        ready = "gcp:billingProject: p, gcp:userProjectOverride: true"  # without both there is no budget
+        (directory / "Pulumi.t.yaml").write_text(f"config: {{gcp:project: p, {ready}}}\n")
         (directory / "__main__.py").write_text(_BEGIN + program)
         project = cls(directory)
+        store = Store(str(directory / "cloud"), "")
+        for service in SERVICES:
+            store.put("gcp:projects/service:Service", f"p/{service}.googleapis.com", {})
+        store.put(preconditions.STORAGE_AGENT, "p", {})
         project.run("stack", "init", "t")
         return project
 
@@ -178,7 +194,8 @@ def test_life_of_a_foundation(tmp_path: Path) -> None:
     assert json.loads(network.read_text())["routingMode"] == "GLOBAL"
 
     project.run("destroy", "--yes", "--stack", "t")
-    assert project.things("*/*") == []
+    left = {path.parent.name for path in project.things("*/*")}
+    assert left == {"Service", "getProjectServiceAccount"}, "what was there before"
 
 
 def test_only_previews_where_no_directory_is_named(tmp_path: Path) -> None:

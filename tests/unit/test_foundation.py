@@ -67,6 +67,9 @@ def test_budget_counts_what_carries_the_owners_label() -> None:
         ({"subnet_cidr": "10.0.0.1/20"}, "is no range of IPv4 addresses"),
         ({"budget_usd": 500}, "budget_usd and budget_billing_account go together"),
         ({"budget_usd": 5, "budget_billing_account": "mine"}, "cannot be a billing account; give one"),
+        ({"soft_delete_days": 3}, "soft_delete_days is 3"),
+        ({"soft_delete_days": -1}, "give 7 to 90, or 0, which brings nothing back"),
+        ({"soft_delete_days": 91}, "give 7 to 90, or 0, which brings nothing back"),
         ({"allow": ["no-externalip"]}, "is no rule; nearest: no-external-ip"),
         ({"egress": "yes"}, "input should be 'none' or 'nat'"),
         ({"steps": 5}, "unknown key 'steps'"),
@@ -78,6 +81,24 @@ def test_mistake_is_one_sentence_that_names_the_file(values: dict[str, Any], sen
     assert sentence in str(refused.value)
     assert f"stacks/Pulumi.{STACK}.yaml" in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("days", [0, 7, 90])
+def test_soft_delete_is_off_or_as_long_as_cloud_storage_takes(days: int) -> None:
+    assert foundation.plan(made(soft_delete_days=days)).storage.soft_delete_days == days
+    config = {f"slipway:{key}": value for key, value in (LEAST | {"soft_delete_days": str(days)}).items()}
+    assert from_engine(STACK, config) == made(soft_delete_days=days)
+
+
+def test_soft_delete_that_is_off_is_said_before_up() -> None:
+    assert "what is deleted from a bucket is gone at once" in foundation.plan(made(soft_delete_days=0)).notices[0]
+
+
+def test_budget_counts_against_the_quota_of_its_project() -> None:
+    """With a person's credentials the Budget API answers 403 until a quota project is named."""
+    plan = foundation.plan(made(budget_usd=500, budget_billing_account=ACCOUNT))
+    assert plan.budget is not None
+    assert plan.budget.quota_project == "my-project"
 
 
 def test_what_trains_is_not_asked_of_a_foundation() -> None:

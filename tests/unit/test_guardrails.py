@@ -91,6 +91,12 @@ BROKEN: list[tuple[str, str, dict[str, Any], str]] = [
         {"project": "p", "role": "roles/editor", "member": f"serviceAccount:{HOST}"},
         "grants roles/editor on everything in the project; grant a role on the bucket",
     ),
+    (
+        "no-project-role",  # a binding takes the role from everybody else
+        "gcp:projects/iAMBinding:IAMBinding",
+        {"project": "p", "role": "roles/logging.logWriter", "members": [f"serviceAccount:{HOST}"]},
+        "grants roles/logging.logWriter on everything in the project",
+    ),
     ("no-project-role", "gcp:projects/iAMPolicy:IAMPolicy", {"policyData": "{}"}, "grants its roles on everything"),
     ("bucket-protected", BUCKET, SAFE | {"name": "runs"}, "lacks the option protect, the option retain_on_delete; add"),
     (
@@ -158,6 +164,10 @@ BROKEN: list[tuple[str, str, dict[str, Any], str]] = [
 ]
 
 PASSES: list[Declared] = [
+    *(
+        Declared("gcp:projects/iAMMember:IAMMember", "x", {"role": role, "member": f"serviceAccount:{HOST}"})
+        for role in ("roles/logging.logWriter", "roles/monitoring.metricWriter")
+    ),
     Declared(FIREWALL, "x", TCP | {"sourceServiceAccounts": [HOST]}),
     Declared(FIREWALL, "x", TCP | {"sourceRanges": ["35.235.240.0/20"]}),
     Declared(FIREWALL, "x", TCP | {"sourceRanges": UNKNOWN}),

@@ -31,7 +31,8 @@ def test_every_name_is_one_that_its_api_takes(project: str, region: str, prefix:
     for bucket in (*made.buckets.values(), made.state_bucket):
         assert google_checks.bucket_name_problem(bucket) is None
         assert bucket.startswith(f"{prefix}-")
-    for compute in (made.network, made.subnet, made.router, made.nat, made.firewall_hosts, made.firewall_ssh):
+    firewalls = (made.firewall_hosts, made.firewall_subnet, made.firewall_ssh, made.firewall_network_ssh)
+    for compute in (made.network, made.subnet, made.router, made.nat, *firewalls):
         assert re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", compute)
     assert re.fullmatch(r"[a-z][-a-z0-9]{4,28}[a-z0-9]", made.account_id)
     for repository in (made.python_repository, made.mirror_repository, made.images_repository):
@@ -76,7 +77,9 @@ def test_names_of_an_ordinary_project() -> None:
         "network": "slipway-us-central1",
         "subnet": "slipway-us-central1",
         "firewall_hosts": "slipway-us-central1-hosts",
+        "firewall_subnet": "slipway-us-central1-subnet",
         "firewall_ssh": "slipway-us-central1-iap-ssh",
+        "firewall_network_ssh": "slipway-us-central1-iap-ssh-network",
         "router": "slipway-us-central1",
         "nat": "slipway-us-central1-nat",
         "account_id": "slipway-us-central1",

@@ -1,8 +1,8 @@
 """The engine's protocol for any gcp resource type: check, plan, and make as files.
 
 Owns: property values on the wire, names that the program left out, previews, diffs. What a type takes is in schema.py,
-what is refused in rules.py, ids and replacements in kinds.py, files in store.py, what Google's plugin writes into a
-state beyond the program in defaults.py.
+what is refused in rules.py and, of making alone, in preconditions.py, ids and replacements in kinds.py, files in
+store.py, what Google's plugin writes into a state beyond the program in defaults.py.
 """
 # pyright: reportUnknownMemberType=false
 # ruff: noqa: N802 - the protocol's method names
@@ -20,7 +20,7 @@ from google.protobuf import empty_pb2, struct_pb2
 from infra.providers.proto import grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
 from infra.providers.resource import ResourceError
 from infra.providers.server import serve_plugin, to_struct, to_values
-from infra.standins.gcp import defaults, kinds, rules, schema
+from infra.standins.gcp import defaults, kinds, preconditions, rules, schema
 from infra.standins.gcp.defaults import FILLED_IN
 from infra.standins.gcp.store import Store
 
@@ -30,6 +30,8 @@ _ENVIRONMENT = {
     "region": ("GOOGLE_REGION", "GCLOUD_REGION", "CLOUDSDK_COMPUTE_REGION"),
     "zone": ("GOOGLE_ZONE", "GCLOUD_ZONE", "CLOUDSDK_COMPUTE_ZONE"),
     "accessToken": ("GOOGLE_OAUTH_ACCESS_TOKEN",),
+    "billingProject": ("GOOGLE_BILLING_PROJECT",),
+    "userProjectOverride": ("USER_PROJECT_OVERRIDE",),
 }
 _CLIENT_CONFIG = "gcp:organizations/getClientConfig:getClientConfig"
 
@@ -74,7 +76,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     def Configure(self, request: Any, context: grpc.ServicerContext) -> Any:
         given = to_values(request.args)
-        self._settings |= {key: value for key in self._settings if (value := given.get(key))}
+        self._settings |= {key: str(value) for key in self._settings if (value := given.get(key))}
         return provider_pb2.ConfigureResponse(acceptSecrets=False, supportsPreview=True, acceptResources=False)
 
     # One resource.
@@ -124,6 +126,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         kind = kinds.of(token, resource)
 
         def create() -> tuple[str, dict[str, Any]]:
+            preconditions.check(self._making(token, inputs))
             identifier, outputs = kinds.made(kind, resource, request.urn, inputs, self._places())
             (self._store.put if kind.shared else self._store.create)(token, identifier, outputs)
             return identifier, self._store.marked(outputs)
@@ -173,6 +176,10 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         return empty_pb2.Empty()
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
+        if request.tok == preconditions.STORAGE_AGENT:
+            asked = self._making(request.tok, to_values(request.args))
+            agent: Any = {"return": to_struct(_act(context, lambda: preconditions.obtain_storage_agent(asked)))}
+            return provider_pb2.InvokeResponse(**agent)
         if request.tok != _CLIENT_CONFIG:
             context.abort(
                 grpc.StatusCode.UNAVAILABLE,
@@ -191,6 +198,9 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             context.abort(grpc.StatusCode.UNIMPLEMENTED, f"'{token}' is not a resource of pulumi_gcp {self._version}")
             raise AssertionError("abort raises")
         return found
+
+    def _making(self, token: str, inputs: dict[str, Any]) -> preconditions.Making:
+        return preconditions.Making(token, inputs, self._settings, self._store)
 
     def _places(self) -> dict[str, str]:
         return {key: self._settings[key] for key in ("project", "region", "zone")}

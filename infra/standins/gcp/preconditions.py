@@ -1,0 +1,183 @@
+"""What Google refuses to make in a project that is not ready for it, in Google's own sentences.
+
+Owns: one row per refusal, with the public thread in which it was seen, and the service agent of Cloud Storage, which is
+there only once somebody has asked for its name. Refuses to own what a preview refuses already (rules.py), and quotas,
+permissions and delays, of which the stand-in knows nothing.
+
+In the stand-in's world only that exists which the stand-in has made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, cast
+
+from infra.providers.resource import ResourceError
+from infra.standins.gcp.store import Store
+
+STORAGE_AGENT = "gcp:storage/getProjectServiceAccount:getProjectServiceAccount"
+_AGENT_EMAIL = "service-0@gs-project-accounts.iam.gserviceaccount.com"  # the stand-in's projects have the number 0
+_ENCRYPTS = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
+
+# Which API makes a type, and how it is called in the refusal. The first row that begins the type's token counts.
+_APIS: tuple[tuple[str, str, str], ...] = (
+    ("gcp:artifactregistry/", "artifactregistry", "Artifact Registry API"),
+    ("gcp:compute/", "compute", "Compute Engine API"),
+    ("gcp:container/", "container", "Kubernetes Engine API"),
+    ("gcp:kms/", "cloudkms", "Cloud Key Management Service (KMS) API"),
+    ("gcp:projects/iAM", "cloudresourcemanager", "Cloud Resource Manager API"),
+    ("gcp:secretmanager/", "secretmanager", "Secret Manager API"),
+    ("gcp:serviceaccount/", "iam", "Identity and Access Management (IAM) API"),
+    ("gcp:storage/", "storage", "Cloud Storage API"),
+    ("gcp:tpu/", "tpu", "Cloud TPU API"),
+    ("gcp:billing/", "billingbudgets", "Cloud Billing Budget API"),
+)
+
+
+@dataclass(frozen=True)
+class Making:
+    """What is about to be made, and in which world. settings: the provider's, empty where not set."""
+
+    token: str
+    inputs: Mapping[str, Any]
+    settings: Mapping[str, str]
+    store: Store
+
+    def exists(self, token: str, identifier: str) -> bool:
+        return self.store.read(token, identifier) is not None
+
+    def text(self, key: str) -> str:
+        value = self.inputs.get(key)
+        return value if isinstance(value, str) else ""
+
+    @property
+    def project(self) -> str:
+        """Whose API is called: the project that the inputs name, or the provider's; empty where neither names one."""
+        if self.token.startswith("gcp:billing/"):
+            return self.settings["billingProject"]
+        bucket = self.store.read("gcp:storage/bucket:Bucket", self.text("bucket")) or {}
+        paths = (self.text(key) for key in ("keyRing", "cryptoKeyId", "network"))
+        named = (match[1] for path in paths if (match := re.search(r"projects/([^/]+)/", path)))
+        return self.text("project") or next(named, "") or str(bucket.get("project") or self.settings["project"])
+
+
+def _api_disabled(making: Making) -> str | None:
+    api = next(((name, title) for start, name, title in _APIS if making.token.startswith(start)), None)
+    project = making.project
+    if api is None or not project:
+        return None
+    service = f"{api[0]}.googleapis.com"
+    if making.exists("gcp:projects/service:Service", f"{project}/{service}"):
+        return None
+    return (
+        f"Error 403: {api[1]} has not been used in project {project} before or it is disabled. Enable it by visiting "
+        f"https://console.developers.google.com/apis/api/{service}/overview?project={project} then retry. If you "
+        "enabled this API recently, wait a few minutes for the action to propagate to our systems and retry., "
+        "accessNotConfigured"
+    )
+
+
+def _agent_not_obtained(making: Making) -> str | None:
+    if making.text("member") != f"serviceAccount:{_AGENT_EMAIL}" or making.exists(STORAGE_AGENT, making.project):
+        return None
+    return (
+        f'Error applying IAM policy for KMS CryptoKey "{making.text("cryptoKeyId")}": Error setting IAM policy: '
+        f"googleapi: Error 400: Service account {_AGENT_EMAIL} does not exist., badRequest"
+    )
+
+
+def _key_not_granted(making: Making) -> str | None:
+    encryption = making.inputs.get("encryption")
+    key = cast(Mapping[str, Any], encryption).get("defaultKmsKeyName") if isinstance(encryption, Mapping) else None
+    grant = f"{key}/{_ENCRYPTS}/serviceAccount:{_AGENT_EMAIL}"
+    if key is None or making.exists("gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember", grant):
+        return None
+    return (
+        "googleapi: Error 403: Permission denied on Cloud KMS key. Please ensure that your Cloud Storage service "
+        "account has been authorized to use this key., forbidden"
+    )
+
+
+def _absent_account(making: Making) -> str | None:
+    member = re.fullmatch(r"serviceAccount:([^@]+@([^@]+)\.iam\.gserviceaccount\.com)", making.text("member"))
+    if member is None or member[2].startswith(("gcp-sa-", "gs-project-accounts")):
+        return None
+    name, _, domain = member[2].partition(".")
+    project = f"{domain}:{name}" if domain else name  # an address has a domain-scoped project the other way round
+    if making.exists("gcp:serviceaccount/account:Account", f"projects/{project}/serviceAccounts/{member[1]}"):
+        return None
+    return f"Error setting IAM policy: googleapi: Error 400: Service account {member[1]} does not exist., invalid"
+
+
+def _absent_network(making: Making) -> str | None:
+    network = making.text("network")
+    path = re.search(r"projects/[^/]+/global/networks/[^/]+$", network)
+    identifier = path[0] if path else f"projects/{making.project}/global/networks/{network}"
+    if making.exists("gcp:compute/network:Network", identifier):
+        return None
+    return f"googleapi: Error 404: The resource '{identifier}' was not found, notFound"
+
+
+def _no_quota_project(making: Making) -> str | None:
+    """As for a person's credentials; a service account's would have a project of their own."""
+    if making.settings["billingProject"] and making.settings["userProjectOverride"].lower() == "true":
+        return None
+    return (
+        "googleapi: Error 403: Your application is authenticating by using local Application Default Credentials. The "
+        "billingbudgets.googleapis.com API requires a quota project, which is not set by default. To learn how to set "
+        "your quota project, see https://cloud.google.com/docs/authentication/adc-troubleshooting/user-creds ."
+    )
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """tokens: patterns of types. seen: where Google's sentence was read."""
+
+    tokens: tuple[str, ...]
+    sentence: Callable[[Making], str | None]
+    seen: str
+
+
+REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        ("gcp:billing/budget:Budget",), _no_quota_project, "GoogleCloudPlatform/cloud-foundation-fabric issue 3360"
+    ),
+    Refusal(("gcp:*",), _api_disabled, "terraform-google-modules/terraform-example-foundation issue 1142"),
+    Refusal(
+        ("gcp:kms/cryptoKeyIAMMember:*",),
+        _agent_not_obtained,
+        "hashicorp/terraform-provider-google issues 9969, 7611",
+    ),
+    Refusal(("gcp:storage/bucket:Bucket",), _key_not_granted, "GoogleCloudPlatform/magic-modules pull request 3747"),
+    Refusal(("gcp:*IAMMember", "gcp:*IamMember"), _absent_account, "GoogleCloudPlatform/data-migration-tool issue 58"),
+    Refusal(
+        ("gcp:compute/firewall:Firewall", "gcp:compute/subnetwork:Subnetwork", "gcp:compute/router:Router"),
+        _absent_network,
+        "forseti-security/terraform-google-forseti pull request 488",
+    ),
+)
+
+
+def check(making: Making) -> None:
+    """Raises ResourceError in the words of the first refusal that holds."""
+    for refusal in REFUSALS:
+        if any(fnmatchcase(making.token, pattern) for pattern in refusal.tokens):
+            sentence = refusal.sentence(making)
+            if sentence:
+                raise ResourceError(sentence)
+
+
+def obtain_storage_agent(asked: Making) -> dict[str, Any]:
+    """The agent of the project that the inputs name; there from now on. Raises ResourceError as a create does."""
+    check(asked)
+    outputs = {
+        "id": _AGENT_EMAIL,
+        "emailAddress": _AGENT_EMAIL,
+        "member": f"serviceAccount:{_AGENT_EMAIL}",
+        "project": asked.project,
+    }
+    asked.store.put(STORAGE_AGENT, asked.project, outputs)
+    return outputs
