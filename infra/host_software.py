@@ -14,6 +14,7 @@ from infra.paths import ROOT, TRAINING, WORK
 from infra.settings import Settings, SettingsError
 from infra.wheels.identity import FETCHED_PYTHON, WheelhouseInputs, wheelhouse_inputs
 from infra.wheels.locks import LockError, lock_path
+from infra.wheels.patches import PatchError
 from training.data.hash_cache import HashCache
 from training.run_spec import RunSpec
 
@@ -59,13 +60,16 @@ def host_software(settings: Settings, spec: RunSpec, work: Path = WORK) -> HostS
 
 
 def wheelhouse(settings: Settings, platform: str, work: Path = WORK) -> WheelhouseInputs:
-    """Which wheelhouse a platform's hosts install. Raises SettingsError for an overlay or archive that is not there."""
+    """Which wheelhouse a platform's hosts install.
+
+    Raises SettingsError for an overlay or archive that is not there, and for patches that are not whole.
+    """
     hashes = HashCache(work / "cache" / "overlay-stat.json")
     overlay = ROOT / settings.overlay if settings.overlay else None
     try:
         made = wheelhouse_inputs(platform, settings.channel, hashes, overlay, python_archive(settings))
         hashes.save()
-    except LockError as error:
+    except (LockError, PatchError) as error:
         raise SettingsError(str(error)) from None
     return made
 

@@ -6,7 +6,7 @@ import os
 import signal
 
 import pulumi
-from pulumi.runtime.config import get_config_env
+from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
 from infra import settings as stack_settings
 from infra.settings import SettingsError
@@ -18,7 +18,9 @@ def main() -> None:
     # The engine interrupts the program when an update fails; the error is said by then, and a traceback would bury it.
     signal.signal(signal.SIGINT, lambda number, _: os._exit(128 + number))
     try:
-        settings = stack_settings.from_engine(pulumi.get_stack(), get_config_env())
+        stack = pulumi.get_stack()
+        text = stack_settings.read(stack)
+        settings = stack_settings.from_engine(stack, get_config_env(), get_config_secret_keys_env(), text)
         spec, notices = declare(Target(settings.target))(settings)
     except SettingsError as error:
         raise pulumi.RunError(str(error)) from None

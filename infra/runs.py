@@ -1,20 +1,20 @@
 """Run records: what a run is made of, across restarts. `<output directory>/<run name>/record.json`.
 
-Owns the record's form, who may continue a run, and reading the code's state from git. Checkpoints and metrics beside
-the record belong to MaxText.
+Owns the record's form and who may continue a run. Refuses to own the code's state (infra/code_state.py); checkpoints
+and metrics beside the record belong to MaxText.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import time
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.code_state import code_state
 from infra.paths import ROOT
 from training.run_spec import RunSpec, differences, identity
 
@@ -69,7 +69,7 @@ def write(spec: RunSpec, installed: Installed, root: Path = ROOT) -> dict[str, A
         {
             "at": _now(),
             "steps": spec.steps,
-            "code": code_state(root, place),
+            "code": asdict(code_state(root, place)),
             "operator_lock": hashlib.sha256((root / "uv.lock").read_bytes()).hexdigest(),
             **asdict(installed),
             "run_spec": spec.to_yaml(),
@@ -79,24 +79,6 @@ def write(spec: RunSpec, installed: Installed, root: Path = ROOT) -> dict[str, A
     partial.write_text(json.dumps(record, indent=1) + "\n")
     partial.replace(place / RECORD)
     return record
-
-
-def code_state(root: Path, place: Path) -> dict[str, str | None]:
-    """The commit, and the uncommitted changes as a patch beside the record; None where this is no git checkout."""
-    commit = _git(root, "rev-parse", "HEAD")
-    diff = _git(root, "diff", "HEAD") if commit else None
-    patch = None
-    if diff:
-        patch = f"uncommitted-{hashlib.sha256(diff.encode()).hexdigest()[:8]}.patch"
-        (place / patch).write_text(diff)
-    return {"commit": commit.strip() if commit else None, "uncommitted": patch}
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    try:
-        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout
-    except (subprocess.CalledProcessError, FileNotFoundError):
-        return None
 
 
 def _now() -> str:

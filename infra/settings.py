@@ -8,19 +8,17 @@ that looks at the world (infra/targets/).
 from __future__ import annotations
 
 import difflib
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from infra import hardware, maxtext_fields, model_file
+from infra import hardware, maxtext_fields, model_file, stack_yaml
 from infra.hardware import Accelerator
-from infra.paths import ROOT, SHARED, STACKS, stack_file
+from infra.paths import SHARED, STACKS, stack_file
+from infra.stack_yaml import NAMESPACE, StackFileError
 from infra.targets import registry
 from infra.targets.registry import Target
 from training.run_spec import MaxTextValue
@@ -29,7 +27,6 @@ from training.sharding import MeshError, resolve_mesh
 if TYPE_CHECKING:
     from infra.targets.foundation_settings import FoundationSettings
 
-NAMESPACE = "slipway:"
 SYNTHETIC = "synthetic"
 
 
@@ -113,59 +110,74 @@ class Settings(_Frozen):
 type AnySettings = Settings | FoundationSettings
 
 
-def from_engine(stack: str, config: Mapping[str, str]) -> AnySettings:
+def from_engine(
+    stack: str, config: Mapping[str, str], secret_keys: Iterable[str] = (), text: str | None = None
+) -> AnySettings:
     """Settings from the engine's configuration: every value a string, objects and lists as JSON.
 
     The engine fills in the defaults of Pulumi.yaml's schema, for every target's keys; they are left out again, because
-    what a stack does not say is the settings' own default (and no target knows another's keys).
+    what a stack does not say is the settings' own default (and no target knows another's keys). What it cannot tell
+    any more is in the stack file's `text`, where there is one: it refuses whatever from_text refuses.
     """
+    if text is not None:
+        from_text(stack, text)
     values: dict[str, Any] = {}
-    for key, text in config.items():
+    for key, handed_over in config.items():
         if not key.startswith(NAMESPACE):
             continue
         name = key.removeprefix(NAMESPACE)
-        declared = _declared().get(name, {})
-        value = _parse_json(name, text, declared["type"]) if declared.get("type") in _EMPTY else text
-        if "default" not in declared or value not in (declared["default"], json.dumps(declared["default"])):
+        if key in secret_keys:
+            raise SettingsError(f"stacks/Pulumi.{stack}.yaml has {stack_yaml.secret(name)}")
+        value = stack_yaml.of_engine(name, handed_over)
+        if not stack_yaml.is_default(name, value):
             values[name] = value
-    return check(stack, values)
+    return _of_values(stack, values)
 
 
 def from_text(stack: str, text: str) -> AnySettings:
-    """Settings from a stack file's text. Raises SettingsError for what is not a mapping, too."""
+    """Settings from a stack file's text, read as the engine reads it. Raises SettingsError for no mapping, too."""
     try:
-        document = _parse_yaml(text)
-    except yaml.YAMLError as error:
-        raise SettingsError(f"stacks/Pulumi.{stack}.yaml is not YAML: {' '.join(str(error).split())}") from error
-    config = cast(dict[str, Any], document).get("config") if isinstance(document, dict) else None
-    if not isinstance(config, dict):
-        raise SettingsError(f"stacks/Pulumi.{stack}.yaml has no `config:` mapping")
-    entries = cast(dict[object, object], config).items()
-    own = {str(key): value for key, value in entries if str(key).startswith(NAMESPACE)}
-    return check(stack, {key.removeprefix(NAMESPACE): value for key, value in own.items()})
+        values = stack_yaml.written(text)
+    except StackFileError as error:
+        raise SettingsError(f"stacks/Pulumi.{stack}.yaml {error}") from None
+    return _of_values(stack, values)
+
+
+def _of_values(stack: str, values: Mapping[str, Any]) -> AnySettings:
+    """Settings of what a stack says, whoever has read it."""
+    try:
+        typed = {name: stack_yaml.typed(name, value) for name, value in values.items()}
+    except StackFileError as error:
+        raise SettingsError(f"{error} (stacks/Pulumi.{stack}.yaml)") from None
+    return check(stack, typed)
 
 
 def any_from_file(stack: str) -> AnySettings:
     """Settings of a stack file. Raises SettingsError if there is none, or more than one, or it is not UTF-8."""
     path = stack_file(stack)
-    second = path.with_suffix(".yml")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        if second.exists():
-            raise SettingsError(f"stack '{stack}' is in stacks/{second.name}; rename it to {path.name}") from None
+    text = read(stack)
+    if text is None and path.with_suffix(".yml").exists():
+        raise SettingsError(f"stack '{stack}' is in stacks/{path.stem}.yml; rename it to {path.name}")
+    if text is None:
+        raise SettingsError(f"stack '{stack}' has no file stacks/{path.name}; there are: {', '.join(stack_names())}")
+    if path.with_suffix(".yml").exists():
         raise SettingsError(
-            f"stack '{stack}' has no file stacks/{path.name}; there are: {', '.join(stack_names())}"
-        ) from None
+            f"stack '{stack}' has two files, {path.name} and {path.stem}.yml; remove the second, which is not read"
+        )
+    return from_text(stack, text)
+
+
+def read(stack: str) -> str | None:
+    """The text of a stack's file, or None where there is none. Raises SettingsError if it is not UTF-8."""
+    path = stack_file(stack)
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
     except UnicodeDecodeError as error:
         raise SettingsError(
             f"stacks/{path.name} is not UTF-8 text: {error.reason} at byte {error.start}; save it as UTF-8"
         ) from error
-    if second.exists():
-        raise SettingsError(
-            f"stack '{stack}' has two files, {path.name} and {second.name}; remove the second, which is not read"
-        )
-    return from_text(stack, text)
 
 
 def from_file(stack: str) -> Settings:
@@ -182,44 +194,6 @@ def that_trains(settings: AnySettings) -> Settings:
 def stack_names() -> list[str]:
     """Every stack that has a file."""
     return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in STACKS.glob("Pulumi.*.yaml"))
-
-
-def _parse_yaml(text: str) -> object:
-    """What safe_load gives, without its silence about a key that is written twice."""
-    root = yaml.compose(text, _LOADER)
-    waiting = [root] if root else []
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, yaml.MappingNode):
-            seen = set[str]()
-            for key, _ in cast(list[tuple[yaml.Node, yaml.Node]], node.value):
-                if str(key.value) in seen:
-                    raise yaml.YAMLError(f"line {key.start_mark.line + 1} has key '{key.value}' again; remove one")
-                seen.add(str(key.value))
-            waiting += [value for _, value in node.value]
-        elif isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-    return yaml.load(text, _LOADER)  # noqa: S506 (a safe loader)
-
-
-_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's where the wheel has it
-
-_EMPTY = {"object": "{}", "array": "[]"}  # types that the engine hands over as JSON
-
-
-@cache
-def _declared() -> dict[str, dict[str, Any]]:
-    """The config schema of Pulumi.yaml."""
-    text = (ROOT / "Pulumi.yaml").read_text(encoding="utf-8")
-    return yaml.load(text, _LOADER)["config"]  # noqa: S506 (a safe loader)
-
-
-def _parse_json(name: str, text: str, kind: str) -> Any:
-    try:
-        return json.loads(text or _EMPTY[kind])
-    except json.JSONDecodeError:
-        what = "a mapping, one `key: value` per line" if kind == "object" else "a list, one `- value` per line"
-        raise SettingsError(f"{name} is {text!r}; write {what} below `{NAMESPACE}{name}:`") from None
 
 
 def check(stack: str, values: Mapping[str, Any]) -> AnySettings:

@@ -22,12 +22,13 @@ import yaml
 
 from training import run_spec, supervisor
 from training.checkpoints import checkpoint_directory, completed_steps, is_remote
-from training.data.identity import DataError, read_manifest
+from training.data.identity import DataError
+from training.data.prepared import read_prepared
 from training.exit_codes import ExitCode
 from training.flag_check import check_flags
 from training.host_status import HostStatus, Phase, read_status, write_status
 from training.hosts import Host, HostError, environment, metadata_reader, who_am_i
-from training.maxtext_config import TOKENIZER, ConfigError, HostFiles, Tokens, maxtext_arguments
+from training.maxtext_config import ConfigError, HostFiles, Tokens, maxtext_arguments
 from training.plan import Plan
 from training.run_spec import RunSpec, RunSpecError
 from training.sharding import MeshError
@@ -152,7 +153,7 @@ def _check_data(spec: RunSpec) -> Tokens | None:
     """Token counts of the run's data. Raises InputError where they do not suffice or the tokenizer does not fit."""
     if spec.data is None:
         return None
-    manifest = read_manifest(Path(spec.data.directory))
+    manifest = read_prepared(Path(spec.data.directory), spec.data.content)
     train, heldout, tokenizer = manifest.train.tokens, manifest.heldout.tokens, manifest.tokenizer
     if train is None or heldout is None or tokenizer is None:
         raise InputError(f"the data in {spec.data.directory} was prepared without a tokenizer; training needs one")
@@ -165,8 +166,6 @@ def _check_data(spec: RunSpec) -> Tokens | None:
         raise InputError(
             f"{manifest.heldout.records} held-out records do not reach {spec.hosts} hosts; hold out more text"
         )
-    if not (Path(spec.data.directory) / TOKENIZER).is_file():
-        raise InputError(f"{spec.data.directory} has no {TOKENIZER}; remove the directory and prepare the data again")
     if tokenizer.vocab_size != spec.maxtext.get("vocab_size"):
         raise InputError(
             f"vocab_size is {spec.maxtext.get('vocab_size')}, but the tokenizer has {tokenizer.vocab_size} pieces; "

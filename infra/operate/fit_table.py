@@ -90,7 +90,7 @@ def _row(stack: str, question: Question, verdict: Verdict) -> tuple[str, ...]:
     price = _usd_per_hour(question)
     usd = roofline.usd_per_billion_tokens(estimate.step_s, question.spec.tokens_per_step, price)
     speed = (f"{estimate.step_s:.3g} s", f"{estimate.mfu:.0%}", estimate.bound)
-    return (stack, chips, fits, memory, share, *speed, _UNKNOWN if usd is None else f"${usd:,.0f}")
+    return (stack, chips, fits, memory, share, *speed, _UNKNOWN if usd is None else f"at least ${usd:,.0f}")
 
 
 def _usd_per_hour(question: Question) -> float | None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from infra import settings as stack_settings
-from infra.names import OWNER_LABEL, PLACEHOLDER_PROJECT, stack_label
+from infra.names import OWNER_LABEL, PLACEHOLDER_PROJECT, label_value, stack_label
 from infra.operate.terminal import fail
 from infra.paths import PULUMI, ROOT
 from infra.providers import tpu_api, tpu_cleanup
@@ -29,18 +29,27 @@ _DELETE_TIMEOUT_S = 1800.0
 def orphans(
     project: Annotated[str, typer.Argument(help="A Google Cloud project; else those of stacks/.")] = "",
     delete: Annotated[bool, typer.Option("--delete", help="Delete what the table shows.")] = False,
-    owner: Annotated[str, typer.Option(help="Only what this owner's label is on.")] = "",
+    owner: Annotated[
+        str, typer.Option(help="Only what this owner's label is on: a stack's `owner`, or the label itself.")
+    ] = "",
 ) -> None:
     """Show, or with --delete remove, TPUs in any zone that carry our label and belong to no stack of this backend."""
     try:
-        _orphans((project,) if project else _projects(), delete, owner)
+        _orphans((project,) if project else _projects(), delete, _owner_labels(owner))
     except ResourceError as error:
         fail(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
 
-def _orphans(projects: tuple[str, ...], delete: bool, owner: str) -> None:
+def _owner_labels(owner: str) -> tuple[str, ...]:
+    """The label that an owner's things carry, and the text itself, which may be one; empty for everybody's."""
+    if owner and not label_value(owner):
+        fail(f"owner {owner!r} has no letter or digit, so no label is of it; give the `owner` of a stack file")
+    return (label_value(owner), owner) if owner else ()
+
+
+def _orphans(projects: tuple[str, ...], delete: bool, owners: tuple[str, ...]) -> None:
     if not projects:
         fail("no stack of stacks/ has a project of its own; name one: slipway orphans PROJECT")
     context = _context()
@@ -49,12 +58,11 @@ def _orphans(projects: tuple[str, ...], delete: bool, owner: str) -> None:
         everywhere = f"projects/{project}/locations/{tpu_api.ALL_ZONES}"
         ours = tpu_cleanup.labelled(context, everywhere)
         known = {stack_label(name) for name in alive}
-        found = [one for one in ours if one.stack not in known and owner in ("", dict(one.labels).get(OWNER_LABEL))]
-        typer.echo(f"{project}: {len(ours)} with our label, {len(found)} of no stack of this backend")
+        found = [one for one in ours if one.stack not in known and (not owners or _owner(one) in owners)]
+        whose = f" and of owner {owners[0]}" if owners else ""
+        typer.echo(f"{project}: {len(ours)} with our label, {len(found)} of no stack of this backend{whose}")
         for one in found:
-            typer.echo(
-                f"  {one.state:<22} {one.name}  stack {one.stack}, owner {dict(one.labels).get(OWNER_LABEL, '?')}"
-            )
+            typer.echo(f"  {one.state:<22} {one.name}  stack {one.stack}, owner {_owner(one) or '?'}")
         if not found:
             continue
         if not delete:
@@ -64,6 +72,10 @@ def _orphans(projects: tuple[str, ...], delete: bool, owner: str) -> None:
             )
             continue
         _delete(context, found)
+
+
+def _owner(one: Found) -> str:
+    return dict(one.labels).get(OWNER_LABEL, "")
 
 
 def _delete(context: Context, found: list[Found]) -> None:

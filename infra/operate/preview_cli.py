@@ -16,7 +16,8 @@ from infra.operate import tables
 from infra.operate.terminal import fail
 from infra.preview import compare, report, resources
 from infra.preview.compare import Line
-from infra.preview.report import StackReport, usd
+from infra.preview.cost import usd
+from infra.preview.report import StackReport
 from infra.preview.resources import Change, PreviewError
 from infra.settings import AnySettings, Settings, SettingsError
 from infra.targets.tpu_vm_plan import run_spec
@@ -140,10 +141,10 @@ _ERROR = "error: "
 # Where a terminal is too narrow, in this order; the name says tier and slices, `slipway preview STACK` the rest.
 _DISPENSABLE = ("quota", "target", "tier", "slices", "hosts", "zones", "mesh", "HBM")
 _COLUMNS = (
-    *("stack", "target", "chips", "slices", "hosts", "mesh", "HBM", "tier", "zones", "$/hour", "$/run at most"),
+    *("stack", "target", "chips", "slices", "hosts", "mesh", "HBM", "tier", "zones", "$/hour", "$/run"),
     "quota",
 )
-_FIGURES = ("chips", "slices", "hosts", "HBM", "$/hour", "$/run at most")
+_FIGURES = ("chips", "slices", "hosts", "HBM", "$/hour", "$/run")
 
 
 def _all_stacks(as_json: bool, markdown: bool) -> str:
@@ -172,7 +173,7 @@ def _summary(stack: str) -> tuple[str, ...]:
     elif isinstance(settings, Settings):
         chips, hosts = settings.row.chips * settings.slices, settings.row.hosts * settings.slices
         cells |= {"chips": f"{chips:,}", "slices": f"{settings.slices}", "hosts": f"{hosts}"}
-        cells |= {"$/hour": "$0", "$/run at most": "$0"}
+        cells |= {"$/hour": "$0", "$/run": "$0"}
     else:
         cells |= {"zones": settings.region, "$/hour": report.UNKNOWN}
     return tuple(cells.values())
@@ -189,6 +190,6 @@ def _of_slices(made: StackReport) -> dict[str, str]:
         "tier": made.tier,
         "zones": " ".join(made.zones),
         "$/hour": usd(made.cost.usd_per_hour),
-        "$/run at most": usd(made.cost.usd_per_run),
+        "$/run": made.cost.run_text,
         "quota": made.quota.name or report.UNKNOWN,
     }

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-WIDE = 200  # characters where no terminal sets them
+WIDE = 250  # characters where no terminal sets them
 
 type Columns = dict[str, Sequence[str]]
 

@@ -16,8 +16,9 @@ from infra.local.hosts import FINISHED, RUN_SPEC
 from infra.operate.curve import draw
 from infra.operate.hosts import Hosts
 from infra.operate.report import ABSENT, HostRow, Losses, StackReport, losses, stack_report
-from training.data.identity import DataError, read_manifest
-from training.run_spec import parse
+from training.data.identity import DataError
+from training.data.prepared import read_prepared
+from training.run_spec import DataSpec, parse
 
 _REFRESH_S = 0.5
 _PLAIN_EVERY_S = 10.0
@@ -98,7 +99,7 @@ def summary(hosts: Hosts, report: StackReport, width: int) -> Text:
     lines = [_verdict(report)]
     if seen.train:
         lines += ["", draw(seen, width), "", *_loss_lines(seen, report.hosts[0])]
-    lines += ["", *_heldout_lines(seen, _manifest_directory(hosts))]
+    lines += ["", *_heldout_lines(seen, _data(hosts))]
     lines += [
         f"checkpoints  {run / 'checkpoints'}",
         f"metrics      {run / 'metrics'}",
@@ -120,17 +121,16 @@ def _loss_lines(seen: Losses, host: HostRow) -> list[str]:
     return [f"training loss {seen.train[0][1]:.3f} -> {seen.train[-1][1]:.3f} nats per token{speed}"]
 
 
-def _manifest_directory(hosts: Hosts) -> Path | None:
+def _data(hosts: Hosts) -> DataSpec | None:
     states = hosts.list()
-    spec = parse((states[0].directory / RUN_SPEC).read_text()) if states else None
-    return Path(spec.data.directory) if spec and spec.data else None
+    return parse((states[0].directory / RUN_SPEC).read_text()).data if states else None
 
 
-def _heldout_lines(seen: Losses, data: Path | None) -> list[str]:
+def _heldout_lines(seen: Losses, data: DataSpec | None) -> list[str]:
     if data is None or not seen.heldout:
         return []
     try:
-        entropy = read_manifest(data).heldout.unigram_entropy_nats
+        entropy = read_prepared(Path(data.directory), data.content).heldout.unigram_entropy_nats
     except DataError:
         return []
     step, loss = seen.heldout[-1]

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from infra.paths import ROOT, stack_file
-from infra.preview.report import StackReport, usd
+from infra.preview.cost import usd
+from infra.preview.report import StackReport
 from infra.settings import AnySettings, SettingsError, from_text
 from training.run_spec import differences
 
@@ -67,7 +68,7 @@ def _facts(report: StackReport) -> tuple[tuple[str, str], ...]:
         ("zones", ", ".join(report.zones)),
         ("tier", report.tier),
         ("$ per hour", usd(report.cost.usd_per_hour)),
-        ("$ per run, at most", f"{usd(report.cost.usd_per_run)} ({report.cost.hours_by})"),
+        ("$ per run", f"{report.cost.run_text} ({report.cost.run_by})"),
         ("quota", str(report.quota)),
     )
 

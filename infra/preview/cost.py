@@ -1,5 +1,8 @@
 """What a stack costs by the hour and by the run, and the limits that stop it. Pure.
 
+A run whose length the stack says (`max_runtime`) costs at most that; one whose length follows from its steps at an
+assumed speed costs about that, and every place that shows it says which.
+
 Owns the arithmetic and its words. Refuses to own prices (infra/hardware.yaml, or the stack's own) and to guess one:
 what no source says is None, and stops `up` only where a limit is set. Billing ends when the slices are deleted, not
 when training ends: a run's cost is what it is if `pulumi destroy` follows at once.
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 
 from infra import durations
 from infra.hardware import Accelerator
@@ -16,19 +20,35 @@ from infra.settings import SettingsError
 from infra.targets.tpu_vm_settings import Tier, TpuVmSettings
 from training.run_spec import RunSpec
 
-# Below this share of the peak a run is slower than expected. Assumed, not measured: no slice was ever used.
-MFU_FLOOR = 0.20
+# The share of the peak that a run reaches. Assumed, not measured: no slice was ever used, and a slower run costs more.
+ASSUMED_MFU = 0.20
+
+
+class RunCost(StrEnum):
+    """What the cost of a run is; the value is the word that stands before the amount."""
+
+    BOUND = "at most"
+    ESTIMATE = "about"
+    UNKNOWN = "unknown"
+
+
+def usd(amount: float | None) -> str:
+    return RunCost.UNKNOWN if amount is None else f"${amount:,.2f}"
 
 
 @dataclass(frozen=True)
 class Cost:
-    """US dollars; None is unknown. `price_by` and `hours_by` say where the numbers are from, or what would give one."""
+    """US dollars; None is unknown. `price_by` and `hours_by` say where the numbers are from, or what would give one.
+
+    `hours_assumed`: they follow from a speed that nobody has measured.
+    """
 
     chips: int
     usd_per_chip_hour: float | None
     price_by: str
     hours: float | None
     hours_by: str
+    hours_assumed: bool
 
     @property
     def usd_per_hour(self) -> float | None:
@@ -38,6 +58,22 @@ class Cost:
     def usd_per_run(self) -> float | None:
         hourly = self.usd_per_hour
         return None if hourly is None or self.hours is None else hourly * self.hours
+
+    @property
+    def run(self) -> RunCost:
+        if self.usd_per_run is None:
+            return RunCost.UNKNOWN
+        return RunCost.ESTIMATE if self.hours_assumed else RunCost.BOUND
+
+    @property
+    def run_text(self) -> str:
+        """`about $25.70`, `at most $864.00` or `unknown`: in these words everywhere."""
+        return self.run if self.run is RunCost.UNKNOWN else f"{self.run} {usd(self.usd_per_run)}"
+
+    @property
+    def run_by(self) -> str:
+        """What the cost of a run follows from, or what would give it."""
+        return self.hours_by if self.usd_per_run is not None else self.why_unknown
 
     @property
     def why_unknown(self) -> str:
@@ -50,7 +86,7 @@ def of_stack(settings: TpuVmSettings, spec: RunSpec) -> Cost:
     if settings.price_usd_per_chip_hour is not None:
         price, said = settings.price_usd_per_chip_hour, "price_usd_per_chip_hour of the stack"
     hours, by = _hours(settings, spec)
-    return Cost(settings.row.chips * settings.slices, price, said, hours, by)
+    return Cost(settings.row.chips * settings.slices, price, said, hours, by, hours_assumed=not settings.max_runtime)
 
 
 def _price(row: Accelerator, region: str, tier: Tier) -> tuple[float | None, str]:
@@ -73,8 +109,11 @@ def _hours(settings: TpuVmSettings, spec: RunSpec) -> tuple[float | None, str]:
     if parameters is None or peak is None:
         return None, "steps of a model of unknown size; set max_runtime"
     # 6 FLOPs per parameter and token; attention adds little at these lengths and is left out.
-    seconds = 6 * parameters * spec.tokens_per_step / (settings.row.chips * spec.slices * peak * 1e12 * MFU_FLOOR)
-    return spec.steps * seconds / 3600, f"{spec.steps:,} steps at {MFU_FLOOR:.0%} MFU or better, start-up not counted"
+    seconds = 6 * parameters * spec.tokens_per_step / (settings.row.chips * spec.slices * peak * 1e12 * ASSUMED_MFU)
+    return (
+        spec.steps * seconds / 3600,
+        f"{spec.steps:,} steps at an assumed {ASSUMED_MFU:.0%} MFU, start-up not counted",
+    )
 
 
 def active_parameters(model: str) -> float | None:
@@ -102,19 +141,21 @@ def check_limits(settings: TpuVmSettings, cost: Cost, buying: bool) -> tuple[str
         ("max_usd_per_hour", settings.max_usd_per_hour, cost.usd_per_hour, "an hour", smaller),
         ("max_usd_per_run", settings.max_usd_per_run, cost.usd_per_run, "a run", f"fewer steps, {smaller}"),
     )
-    for key, limit, usd, what, levers in limits:
+    for key, limit, amount, what, levers in limits:
         if limit is None:
             continue
-        if usd is None:
+        if amount is None:
             said = f"{key} is {limit:,.2f} in {where}, but what {what} costs is unknown: {cost.why_unknown}"
             if buying:
                 raise SettingsError(said)
             warnings.append(f"`up` will refuse: {said}")
-        elif usd > limit:
-            length = f" x {cost.hours:,.1f} hours ({cost.hours_by})" if what == "a run" else ""
+        elif amount > limit:
+            per_run = what == "a run"
+            length = f" x {cost.hours:,.1f} hours ({cost.hours_by})" if per_run else ""
             raise SettingsError(
-                f"{what} costs ${usd:,.2f} = {cost.chips:,} chips x ${cost.usd_per_chip_hour}{length}, {key} is "
-                f"{limit:,.2f} in {where}; choose {levers}{_cheaper(settings)}, or raise {key}"
+                f"{what} costs {cost.run_text if per_run else usd(amount)} = {cost.chips:,} chips x "
+                f"${cost.usd_per_chip_hour}{length}, {key} is {limit:,.2f} in {where}; choose {levers}"
+                f"{_cheaper(settings)}, or raise {key}"
             )
     return tuple(warnings)
 

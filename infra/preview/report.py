@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from infra.preview import cost, quota
-from infra.preview.cost import Cost
+from infra.preview.cost import Cost, usd
 from infra.preview.fit import ask, roofline
 from infra.preview.fit.request import FitRequest
 from infra.preview.fit.roofline import Estimate
@@ -73,7 +73,7 @@ class StackReport:
     def facts(self) -> tuple[tuple[str, str], ...]:
         hourly, per_chip = self.cost.usd_per_hour, self.cost.usd_per_chip_hour
         hour = f"{usd(hourly)} = {self.chips:,} chips x {usd_price(per_chip)} ({self.cost.price_by})"
-        run = f"at most {usd(self.cost.usd_per_run)} = {self.cost.hours or 0:,.1f} hours ({self.cost.hours_by})"
+        run = f"{self.cost.run_text} = {self.cost.hours or 0:,.1f} hours ({self.cost.run_by})"
         return (
             ("mesh", self.mesh),
             ("run", f"{self.run}: {self.model}, {self.steps:,} steps of {self.tokens_per_step:,} tokens"),
@@ -86,8 +86,11 @@ class StackReport:
         )
 
     def to_json(self) -> dict[str, Any]:
-        derived = {"usd_per_hour": self.cost.usd_per_hour, "usd_per_run": self.cost.usd_per_run}
-        return asdict(self) | derived
+        return asdict(self) | {
+            "usd_per_hour": self.cost.usd_per_hour,
+            "usd_per_run": self.cost.usd_per_run,
+            "usd_per_run_is": self.cost.run,
+        }
 
 
 def of_stack(settings: TpuVmSettings, spec: RunSpec, judge: Callable[[FitRequest], Verdict] = ask.known) -> StackReport:
@@ -120,10 +123,6 @@ def of_stack(settings: TpuVmSettings, spec: RunSpec, judge: Callable[[FitRequest
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("s" if number != 1 else "")
-
-
-def usd(amount: float | None) -> str:
-    return UNKNOWN if amount is None else f"${amount:,.2f}"
 
 
 def usd_price(amount: float | None) -> str:

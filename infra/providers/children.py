@@ -1,77 +1,167 @@
-"""Child processes of the provider: run one with its lines as progress, and end them all when the engine is gone."""
+"""Child processes of the provider: run one with its latest line as progress, and end them all when the engine is gone.
+
+A child is waited for, never its output: what floods a pipe or holds it open, also from a session of its own, ends with
+the child, the deadline or Ctrl-C. Of the output no more is kept than is shown.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import secrets
+import selectors
 import signal
 import subprocess
-import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
-from queue import Empty, Queue
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import IO
+
+import psutil
 
 from infra.providers.resource import Context, ResourceError
 
-_running: set[subprocess.Popen[str]] = set()
+LABEL = "SLIPWAY_CHILD"  # in the environment of a child and of whatever it starts
 _TAIL_LINES = 3
+_LINE_BYTES = 400  # the beginning of a line; the rest of a longer one is dropped
+_SHOW_EVERY_S = 0.1
+_SCANS = 5  # for what a family starts while it is ended
+_END_S = 5.0  # how long a killed process may take: one that hangs in the kernel is left to it
+
+
+@dataclass(frozen=True)
+class _Family:
+    """A child and everything that it started."""
+
+    child: subprocess.Popen[bytes]
+    label: str
+
+
+_running: set[_Family] = set()
+
+
+@dataclass
+class _Output:
+    """One pipe of a child, read without waiting: the beginnings of its last lines."""
+
+    pipe: IO[bytes]
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
+    _rest: bytes = b""  # a line that has no end yet
+
+    def read(self) -> int:
+        """Take what is there; how many bytes that was. 0: the pipe is closed, or empty now."""
+        try:
+            chunk = os.read(self.pipe.fileno(), fcntl.fcntl(self.pipe, fcntl.F_GETPIPE_SZ))
+        except BlockingIOError:
+            return 0
+        *ended, rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
+        self._rest = rest[:_LINE_BYTES]
+        self._keep(ended)
+        return len(chunk)
+
+    def read_to_end(self) -> None:
+        """Take what an ended child has left: a pipe holds that, however much others go on writing."""
+        left = fcntl.fcntl(self.pipe, fcntl.F_GETPIPE_SZ)
+        while left > 0 and (size := self.read()):
+            left -= size
+        self._keep([self._rest])
+
+    def _keep(self, ended: list[bytes]) -> None:
+        for line in ended:
+            if text := line[:_LINE_BYTES].decode(errors="replace").strip():
+                self.lines.append(text)
 
 
 def run(context: Context, what: str, command: Sequence[str], environment: Mapping[str, str], directory: str) -> str:
-    """Run `command` in `directory`, showing each of its lines; returns its last line of standard output.
+    """Run `command` in `directory`, showing its latest line; returns its last line of standard output.
 
-    Raises ResourceError with its last lines if it fails; Ctrl-C and the deadline end it.
+    Raises ResourceError with its last lines if it fails; Ctrl-C and the deadline end it. What it leaves running is
+    ended in any case.
     """
-    process = subprocess.Popen(
+    label = secrets.token_hex(8)
+    child = subprocess.Popen(
         command,
-        env={**os.environ, **environment},
+        env={**os.environ, **environment, LABEL: label},
         cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         start_new_session=True,
     )
-    _running.add(process)
-    lines: Queue[str] = Queue()
-    output: deque[str] = deque(maxlen=_TAIL_LINES)
-    errors: deque[str] = deque(maxlen=_TAIL_LINES)
-    readers = [_reader(process.stdout, output, lines), _reader(process.stderr, errors, lines)]
+    family = _Family(child, label)
+    _running.add(family)
     try:
-        while process.poll() is None:
-            try:
-                context.report(f"{what}: {lines.get_nowait()}")
-            except Empty:
-                context.wait(0.1)
-        for reader in readers:
-            reader.join()
+        assert child.stdout and child.stderr
+        with child.stdout, child.stderr:
+            output, errors = _Output(child.stdout), _Output(child.stderr)
+            _follow(context, what, child, (output, errors))
     finally:
-        _end(process)
-        _running.discard(process)
-    if process.returncode:
-        raise ResourceError(f"{what} failed: {' '.join(errors or output) or f'exit code {process.returncode}'}")
-    return output[-1] if output else ""
+        _end(family)
+        _running.discard(family)
+    if child.returncode:
+        said = " ".join(errors.lines or output.lines)
+        raise ResourceError(f"{what} failed: {said or f'exit code {child.returncode}'}")
+    return output.lines[-1] if output.lines else ""
 
 
-def _reader(stream: IO[str] | None, tail: deque[str], lines: Queue[str]) -> threading.Thread:
-    def read() -> None:
-        for line in stream or ():
-            if text := line.strip():
-                tail.append(text)
-                lines.put(text)
+def _follow(context: Context, what: str, child: subprocess.Popen[bytes], outputs: Sequence[_Output]) -> None:
+    """Show the latest line until the child ends. Raises CancelledError or DeadlineError."""
+    latest, shown, shown_at = "", "", context.now() - _SHOW_EVERY_S
+    with selectors.DefaultSelector() as selector:
+        for output in outputs:
+            os.set_blocking(output.pipe.fileno(), False)
+            selector.register(output.pipe, selectors.EVENT_READ, output)
+        while not _has_ended(child):
+            context.wait(0)
+            for key, _ in selector.select(_SHOW_EVERY_S):
+                output: _Output = key.data
+                if not output.read():
+                    selector.unregister(key.fileobj)
+                elif output.lines:
+                    latest = output.lines[-1]
+            if latest != shown and context.now() - shown_at >= _SHOW_EVERY_S:
+                context.report(f"{what}: {latest}")
+                shown, shown_at = latest, context.now()
+    for output in outputs:
+        output.read_to_end()
 
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    return thread
+
+def _has_ended(child: subprocess.Popen[bytes]) -> bool:
+    """Without taking its exit code: until then nobody else can get its number, which is also its group's."""
+    try:
+        return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True  # end_all has
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+def _end(family: _Family) -> None:
+    child = family.child
+    if child.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+    for _ in range(_SCANS):
+        members = list(_labelled(family.label))
+        for member in members:
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
+        if not members:
+            break
+        psutil.wait_procs(members, timeout=_END_S)
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(_END_S)
+
+
+def _labelled(label: str) -> Iterator[psutil.Process]:
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(LABEL) == label and process.status() != psutil.STATUS_ZOMBIE:
+                yield process
+        except psutil.Error:
+            continue  # ended meanwhile, or another user's: not ours
 
 
 def end_all() -> None:
     """Called when the engine is gone: nothing of ours goes on preparing for nobody."""
-    for process in list(_running):
-        _end(process)
+    for family in list(_running):
+        _end(family)

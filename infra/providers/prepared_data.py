@@ -1,7 +1,8 @@
 """slipway:data:PreparedData: the corpus as shuffled, tokenised-for records in a directory named by its content.
 
-Prepares where nothing is prepared yet (training/data/prepare.py, in the hosts' environment) and checks that the run has
-enough of it. Its delete keeps the data unless the stack says otherwise and nobody else uses it.
+Prepares where nothing is prepared yet (training/data/prepare.py, in the hosts' environment), refuses a directory that
+holds other data than its name says, and checks that the run has enough of it. Its delete keeps the data unless the
+stack says otherwise and nobody else uses it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from infra.local.hosts import RUN_SPEC
 from infra.paths import ROOT
 from infra.providers import children
 from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
-from training.data.identity import DataError, Manifest, read_manifest
+from training.data.identity import DataError, Manifest
+from training.data.prepared import is_prepared, read_prepared
 from training.run_spec import too_few_tokens
 
 
@@ -43,8 +45,7 @@ class PreparedData(Resource[PreparedDataInputs]):
 
     def create(self, context: Context, new: PreparedDataInputs) -> tuple[str, Outputs]:
         directory = Path(new.directory)
-        manifest = _manifest(directory)
-        if manifest is None:
+        if not is_prepared(directory):
             python = children.run(
                 context,
                 "installing the hosts' environment",
@@ -56,15 +57,16 @@ class PreparedData(Resource[PreparedDataInputs]):
             command = [python, "-P", "-m", "training.data.prepare", *new.arguments, "--out", new.directory]
             code = {"PYTHONPATH": new.installation.directory}
             children.run(context, "preparing data", command, code, str(ROOT))
-            manifest = read_manifest(directory)
-        return directory.name, _checked(manifest, new)
+        return directory.name, _checked(new)
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
-        manifest = _manifest(Path(str(outputs["directory"])))
-        return None if manifest is None else _summary(manifest)
+        try:
+            return _summary(_of(Path(str(outputs["directory"]))))
+        except DataError:
+            return None
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: PreparedDataInputs) -> Outputs:
-        return _checked(read_manifest(Path(new.directory)), new)
+        return _checked(new)
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         directory = Path(str(outputs["directory"]))
@@ -72,18 +74,20 @@ class PreparedData(Resource[PreparedDataInputs]):
             shutil.rmtree(directory)
 
 
-def _manifest(directory: Path) -> Manifest | None:
-    try:
-        return read_manifest(directory)
-    except DataError:
-        return None
+def _of(directory: Path) -> Manifest:
+    """The manifest of the data that the directory's name stands for. Raises DataError."""
+    return read_prepared(directory, directory.name)
 
 
 def _summary(manifest: Manifest) -> Outputs:
     return {"train_tokens": manifest.train.tokens, "heldout_tokens": manifest.heldout.tokens}
 
 
-def _checked(manifest: Manifest, new: PreparedDataInputs) -> Outputs:
+def _checked(new: PreparedDataInputs) -> Outputs:
+    try:
+        manifest = _of(Path(new.directory))
+    except DataError as error:
+        raise ResourceError(str(error)) from None
     refusal = too_few_tokens(new.tokens_needed, manifest.train.tokens or 0, new.max_epochs)
     if refusal:
         raise ResourceError(refusal)

@@ -33,8 +33,8 @@ from training.data.identity import (
     PrepareOptions,
     content_id,
     corpus_files,
-    read_manifest,
 )
+from training.data.prepared import is_prepared, read_prepared
 from training.run_spec import DataSpec, RunSpec, differences, epochs_sentence, identity, parse, too_few_tokens
 from training.sharding import resolve_mesh
 
@@ -163,13 +163,16 @@ def _flags(options: PrepareOptions) -> list[str]:
 
 
 def _epochs(spec: RunSpec) -> tuple[str, ...]:
-    """Refuse a run that reads its data too often, as far as that is known before it is prepared."""
+    """Refuse other data than the run's, and a run that reads it too often, as far as that is known before `up`."""
     if spec.data is None:
         return ()
-    try:
-        tokens = read_manifest(Path(spec.data.directory)).train.tokens or 0
-    except DataError:
+    directory = Path(spec.data.directory)
+    if not is_prepared(directory):
         return ("data is not prepared yet; `up` prepares it and counts its tokens",)
+    try:
+        tokens = read_prepared(directory, spec.data.content).train.tokens or 0
+    except DataError as error:
+        raise SettingsError(f"data: {error}") from None
     needed = spec.steps * spec.tokens_per_step
     refusal = too_few_tokens(needed, tokens, spec.data.max_epochs)
     if refusal:

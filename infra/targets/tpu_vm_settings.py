@@ -56,9 +56,10 @@ def _seconds(value: object) -> object:
 
 
 def _moment(value: object) -> object:
-    """A length of time, or a point in time as RFC 3339, which YAML may have parsed already."""
-    if isinstance(value, datetime):
-        value = value.isoformat()
+    """A length of time, or a point in time as RFC 3339, which the engine's YAML may have parsed already."""
+    parsed = re.fullmatch(r"(\d{4}-\S+ \S+) ([-+]\d{4}) \S+", value) if isinstance(value, str) else None
+    if parsed:
+        value = f"{parsed[1]}{parsed[2]}"
     if not isinstance(value, str) or not re.match(r"\d{4}-", value):
         return durations.text(cast(int, _seconds(value))) if isinstance(value, str) else value
     moment = datetime.fromisoformat(value)

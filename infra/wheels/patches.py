@@ -159,13 +159,11 @@ def apply(patch_set: PatchSet, directory: Path) -> None:
 def _load(directory: Path) -> PatchSet:
     package, _, version = directory.name.rpartition("-")
     where = f"training/patches/{directory.name}"
-    try:
-        Version(version)
-    except InvalidVersion:
-        raise PatchError(f"{where} is not named <package>-<version>") from None
+    if not package or not _is_version(version):
+        raise PatchError(f"{where} is not named <package>-<version>; rename the directory, or remove it")
     paths = sorted(path for path in directory.iterdir() if path.name != EXPECTED)
-    if wrong := [path.name for path in paths if not _NAME.fullmatch(path.name)]:
-        raise PatchError(f"{where} has {', '.join(wrong)}; a patch is named NNNN-why.patch")
+    if stray := [path.name for path in paths if not (_NAME.fullmatch(path.name) and path.is_file())]:
+        raise PatchError(f"{where} has {stray[0]}, which is no patch named NNNN-why.patch; rename or remove it")
     patches = tuple(_patch(path) for path in paths)
     expected = tuple(_expected(directory / EXPECTED))
     made = {path for patch in patches for path in set(patch.writes) - set(patch.changes)}
@@ -178,14 +176,30 @@ def _load(directory: Path) -> PatchSet:
     return PatchSet(canonicalize_name(package), version, patches, expected)
 
 
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError:
+        where = f"training/patches/{path.parent.name}/{path.name}"
+        raise PatchError(f"{where} is not UTF-8 text; save it as UTF-8, or remove it") from None
+
+
 def _patch(path: Path) -> Patch:
-    text = path.read_bytes()
-    pairs = _CHANGED_FILE.findall(text.decode())
+    text = _text(path)
+    pairs = _CHANGED_FILE.findall(text)
     changes = sorted({before.removeprefix("a/") for before, _ in pairs if before != "/dev/null"})
     writes = sorted({after.removeprefix("b/") for _, after in pairs if after != "/dev/null"})
     if not pairs:
         raise PatchError(f"{path.name} is not a unified diff: it has no ---/+++ lines")
-    return Patch(path.name, text, tuple(changes), tuple(writes))
+    return Patch(path.name, text.encode(), tuple(changes), tuple(writes))
 
 
 def _expected(path: Path) -> Iterator[ExpectedFile]:
@@ -193,7 +207,7 @@ def _expected(path: Path) -> Iterator[ExpectedFile]:
     if not path.is_file():
         raise PatchError(f"{path.parent.name} has no {EXPECTED}; see training/patches/README.md")
     found: list[ExpectedFile] = []
-    for line in path.read_text().splitlines():
+    for line in _text(path).splitlines():
         match = _HASHED_FILE.fullmatch(line)
         if not match:
             raise PatchError(f"{path.parent.name}/{EXPECTED} has the line {line!r}; expected a line of sha256sum")

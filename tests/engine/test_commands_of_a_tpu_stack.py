@@ -36,6 +36,23 @@ def test_gc_of_a_stack_is_of_the_bucket_that_its_hosts_read(clone: Clone, monkey
     assert "run: gcloud auth application-default login" in done.stderr
 
 
+def test_stray_file_among_the_patches_is_a_sentence_of_the_preview(clone: Clone) -> None:
+    """The incident: a file browser left its own file there, and every command on a stack ended in a traceback."""
+    (patches,) = (path for path in (clone.directory / "training" / "patches").iterdir() if path.is_dir())
+    stray = patches / ".DS_Store"
+    stray.write_bytes(b"\0\0\0\1Bud1")
+    try:
+        done = clone.run("slipway", "preview", STACK)
+        table = clone.run("slipway", "preview", "--all")
+    finally:
+        stray.unlink()
+    sentence = (
+        f"training/patches/{patches.name} has .DS_Store, which is no patch named NNNN-why.patch; rename or remove it"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {sentence}\n")
+    assert f"{STACK}: error: {sentence}\n" in table.stdout, said(table)
+
+
 def test_push_of_a_stack_is_of_the_wheelhouse_that_its_preview_names(clone: Clone, tmp_path: Path) -> None:
     path = clone.directory / "stacks" / "Pulumi.v6e-8.overlaid.yaml"
     document = yaml.safe_load((clone.directory / "stacks" / f"Pulumi.{STACK}.yaml").read_text())

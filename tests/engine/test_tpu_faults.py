@@ -231,3 +231,23 @@ def test_orphans_are_what_belongs_to_no_stack(deployment: Deployment) -> None:
     assert len(deployment.api.cloud.requests) == 1
     deleted = deployment.clone.run("slipway", "orphans", PROJECT, "--delete")
     assert (deleted.returncode, deployment.api.cloud.requests, deployment.api.cloud.nodes) == (0, {}, {})
+
+
+def test_orphans_of_an_owner_are_found_by_the_address_and_by_the_label_that_it_becomes(deployment: Deployment) -> None:
+    """The incident: `--owner me@example.com`, as the stack file says it, found nothing and the slice billed on."""
+    assert deployment.up().returncode == 0
+    removed = deployment.clone.run("pulumi", "stack", "rm", deployment.stack, "--force", "--yes", "--preserve-config")
+    assert removed.returncode == 0, said(removed)
+    for owner in ("me@example.com", "Me@Example.com", "me-example-com"):
+        shown = deployment.clone.run("slipway", "orphans", PROJECT, "--owner", owner)
+        assert "2 with our label, 2 of no stack of this backend and of owner me-example-com\n" in shown.stdout
+    nobody = deployment.clone.run("slipway", "orphans", PROJECT, "--owner", "@", "--delete")
+    assert (nobody.returncode, nobody.stderr) == (
+        2,
+        "error: owner '@' has no letter or digit, so no label is of it; give the `owner` of a stack file\n",
+    )
+    other = deployment.clone.run("slipway", "orphans", PROJECT, "--owner", "you@example.com", "--delete")
+    assert "2 with our label, 0 of no stack of this backend and of owner you-example-com\n" in other.stdout
+    assert len(deployment.api.cloud.requests) == 1
+    deleted = deployment.clone.run("slipway", "orphans", PROJECT, "--owner", "me@example.com", "--delete")
+    assert (deleted.returncode, deployment.api.cloud.requests, deployment.api.cloud.nodes) == (0, {}, {})

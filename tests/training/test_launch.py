@@ -280,6 +280,15 @@ def test_more_steps_than_data_is_refused_with_numbers(cluster: Cluster, data: Da
     assert str(host.status.reason).startswith(f"the run needs 64,000,000 of {tokens:,} training tokens: ")
 
 
+def test_other_data_than_the_run_specs_is_refused(cluster: Cluster, data: DataSpec) -> None:
+    other = dataclasses.replace(data, content="0" * 16)
+    [host] = cluster.run(spec_of(cluster.directory / "out", other, hosts=1))
+    assert host.process.returncode == ExitCode.BAD_INPUT
+    assert str(host.status.reason).startswith(
+        f"{data.directory} holds other data (its manifest says {data.content}, expected is {other.content}): "
+    )
+
+
 def test_unknown_maxtext_field_is_bad_input(cluster: Cluster) -> None:
     [host] = cluster.run(spec_of(cluster.directory / "out", None, hosts=1, per_devise_batch_size=3))
     assert host.process.returncode == ExitCode.BAD_INPUT, host.log[-3000:]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from infra import hardware
 from infra.hardware import Api
-from infra.preview import cost, quota, report
-from infra.preview.cost import MFU_FLOOR, active_parameters, check_limits
-from infra.settings import SettingsError, check
+from infra.operate import preview_cli
+from infra.operate.preview_cli import Preview
+from infra.paths import ROOT, stack_file
+from infra.preview import compare, cost, quota, report
+from infra.preview.cost import ASSUMED_MFU, RunCost, active_parameters, check_limits
+from infra.settings import SettingsError, any_from_file, check, from_text
 from infra.targets.tpu_vm_plan import plan, run_spec
 from infra.targets.tpu_vm_settings import TpuVmSettings
 from tests.unit.test_tpu_vm_settings import values
@@ -44,12 +48,80 @@ def test_a_run_costs_its_max_runtime_or_what_its_steps_take() -> None:
     settings = made()
     spec, stepped = run_spec(settings), cost_of(settings)
     flops = 6 * 8e9 * spec.tokens_per_step * spec.steps
-    assert stepped.hours == pytest.approx(flops / (32 * 918e12 * MFU_FLOOR) / 3600)
+    assert stepped.hours == pytest.approx(flops / (32 * 918e12 * ASSUMED_MFU) / 3600)
     own = cost_of(made(training={"base_emb_dim": 128}))
     assert own.usd_per_run is None
     assert "unknown: steps of a model of unknown size; set max_runtime" in "\n".join(
         _block(training={"base_emb_dim": 8})
     )
+
+
+STEPS = "1,000 steps at an assumed 20% MFU, start-up not counted"
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "amount", "basis"),
+    [
+        ({}, RunCost.ESTIMATE, "about $25.70", STEPS),
+        ({"max_runtime": "10h"}, RunCost.BOUND, "at most $864.00", "max_runtime 10h"),
+        (
+            {"tier": "guaranteed"},
+            RunCost.UNKNOWN,
+            "unknown",
+            "no source prices tier guaranteed; set price_usd_per_chip_hour",
+        ),
+        (
+            {"training": {"base_emb_dim": 8}},
+            RunCost.UNKNOWN,
+            "unknown",
+            "steps of a model of unknown size; set max_runtime",
+        ),
+    ],
+)
+def test_what_a_run_costs_is_called_an_estimate_or_a_bound_wherever_it_stands(
+    changes: dict[str, Any], kind: RunCost, amount: str, basis: str
+) -> None:
+    """The incident: "at most $25.70" followed from an assumed speed, and a run that was slower cost more."""
+    settings = made(**changes)
+    shown = report.of_stack(settings, run_spec(settings))
+    hours = f" = {shown.cost.hours or 0:,.1f} hours ({basis})"
+    assert dict(shown.facts())["$/run"] == (f"unknown: {basis}" if kind is RunCost.UNKNOWN else amount + hours)
+    lines = compare.lines(shown, shown)
+    preview = Preview("v6e-32", "HEAD", shown.lines(), lines, (), (), new=False, facts=shown.to_json())
+    assert f"| $ per run | {amount} ({basis}) | {amount} ({basis}) |" in preview_cli.as_markdown(preview)
+    document = json.loads(preview_cli.as_json_text(preview))
+    assert document["stack_report"]["usd_per_run_is"] == kind
+    assert {"title": "$ per run", "then": f"{amount} ({basis})", "now": f"{amount} ({basis})"} in document[
+        "then_and_now"
+    ]
+
+
+def test_the_readme_shows_what_is_printed() -> None:
+    """Its block of v6e-32, and the rows that differ once the stack is a spot one."""
+    text = stack_file("v6e-32").read_text()
+    stacks = (text, text.replace("config:\n", "config:\n  slipway:tier: spot\n", 1))
+    then, now = (report.of_stack(each, run_spec(each)) for each in (tpu_stack(stack) for stack in stacks))
+    rows = [line for line in compare.lines(then, now) if line.changed]
+    printed = preview_cli.as_markdown(Preview("v6e-32", "HEAD~1", (), tuple(rows), None, (), new=False, facts=None))
+    readme = (ROOT / "README.md").read_text()
+    assert "\n".join(then.lines()) in readme
+    assert "\n".join(line for line in printed.splitlines() if line.startswith("|")) in readme
+
+
+def tpu_stack(text: str) -> TpuVmSettings:
+    settings = from_text("v6e-32", text)
+    assert isinstance(settings, TpuVmSettings)
+    return settings
+
+
+def test_the_table_of_all_stacks_says_what_the_block_says() -> None:
+    rows = json.loads(preview_cli._all_stacks(as_json=True, markdown=False))  # pyright: ignore[reportPrivateUsage]
+    for row in rows:
+        settings = any_from_file(row["stack"])
+        if isinstance(settings, TpuVmSettings):
+            block = report.of_stack(settings, run_spec(settings)).facts()
+            assert dict(block)["$/run"].startswith(row["$/run"] + " = "), row
+            assert row["$/run"].startswith("about $")
 
 
 def _block(**changes: Any) -> tuple[str, ...]:
@@ -105,7 +177,9 @@ def test_quota_of_a_tier() -> None:
         ({"max_usd_per_hour": 80}, "an hour costs $86.40 = 32 chips x $2.7, max_usd_per_hour is 80.00"),
         ({"max_usd_per_hour": 80}, "tier spot ($1.2758 per chip), or raise max_usd_per_hour"),
         ({"max_usd_per_hour": 40, "tier": "spot"}, "region asia-southeast1 ($0.2673 per chip)"),
-        ({"max_usd_per_run": 20}, "at 20% MFU or better, start-up not counted), max_usd_per_run is 20"),
+        ({"max_usd_per_run": 20}, "a run costs about $25.70 = 32 chips x $2.7 x 0.3 hours (1,000 steps at an assumed "),
+        ({"max_usd_per_run": 20}, "at an assumed 20% MFU, start-up not counted), max_usd_per_run is 20"),
+        ({"max_usd_per_run": 20, "max_runtime": "10h"}, "a run costs at most $864.00 = 32 chips x $2.7 x 10.0 hours"),
         ({"max_usd_per_run": 20}, "choose fewer steps, a smaller accelerator, fewer slices"),
         ({"max_usd_per_hour": 9, "price_usd_per_chip_hour": 1}, "32 chips x $1.0, max_usd_per_hour is 9.00"),
     ],

@@ -18,6 +18,7 @@ LEAVES = {
     "training.host_status",
     "training.data.identity",
     "training.data.hash_cache",
+    "training.data.prepared",
     "training.maxtext_config",
 }
 

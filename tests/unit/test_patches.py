@@ -212,7 +212,15 @@ def test_patch_that_does_not_fit_its_own_version_names_file_and_patch(tmp_path: 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("fix.patch", ANSWER, r"has fix\.patch; a patch is named NNNN-why\.patch"),
+        (
+            "fix.patch",
+            ANSWER,
+            r"demo-1\.0 has fix\.patch, which is no patch named NNNN-why\.patch; rename or remove it",
+        ),
+        (".DS_Store", "", r"demo-1\.0 has \.DS_Store, which is no patch named NNNN-why\.patch; rename or remove it"),
+        ("notes.txt", "words", r"demo-1\.0 has notes\.txt, which is no patch"),
+        ("0001-polite.patch~", POLITE, r"demo-1\.0 has 0001-polite\.patch~, which is no patch"),
+        (".0001-polite.patch.swp", POLITE, r"demo-1\.0 has \.0001-polite\.patch\.swp, which is no patch"),
         (
             "0004-more.patch",
             ANSWER.replace("other", "more"),
@@ -227,6 +235,32 @@ def test_patch_set_that_is_not_whole_is_refused(tmp_path: Path, name: str, text:
     (tmp_path / "demo-1.0" / name).write_text(text)
     with pytest.raises(PatchError, match=message):
         load_all(tmp_path)
+
+
+def test_directory_in_a_patch_set_is_refused(tmp_path: Path) -> None:
+    patch_set(tmp_path)
+    (tmp_path / "demo-1.0" / "0004-more.patch").mkdir()
+    with pytest.raises(PatchError, match=r"training/patches/demo-1\.0 has 0004-more\.patch, which is no patch named"):
+        load_all(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["0003-answer.patch", "files.sha256"])
+def test_file_of_a_patch_set_that_is_no_text_is_named(name: str, tmp_path: Path) -> None:
+    patch_set(tmp_path)
+    (tmp_path / "demo-1.0" / name).write_bytes(b"\xff\xfe" + ANSWER.encode("utf-16-le"))
+    with pytest.raises(PatchError) as caught:
+        load_all(tmp_path)
+    assert str(caught.value) == f"training/patches/demo-1.0/{name} is not UTF-8 text; save it as UTF-8, or remove it"
+
+
+@pytest.mark.parametrize("name", [".idea", "-1.0", "demo"])
+def test_directory_that_names_no_version_of_a_package_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(PatchError) as caught:
+        load_all(tmp_path)
+    assert str(caught.value) == (
+        f"training/patches/{name} is not named <package>-<version>; rename the directory, or remove it"
+    )
 
 
 def test_patch_set_without_hashes_is_refused(tmp_path: Path) -> None:

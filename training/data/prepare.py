@@ -30,6 +30,7 @@ from training.data.identity import (
     source_digests,
 )
 from training.data.partial import PARTIAL, WorkError, locked
+from training.data.prepared import check_files
 from training.data.reading import Corpus
 from training.data.workers import Progress
 from training.exit_codes import ExitCode
@@ -106,13 +107,7 @@ def _finished(out: Path, content: str) -> Manifest:
         raise DataError(
             f"{out} holds other data ({manifest.content}, this is {content}): choose another --out, or remove it"
         )
-    files = [*manifest.train.files, *manifest.heldout.files]
-    if manifest.tokenizer:
-        files.append(manifest.tokenizer.file)
-    for file in files:
-        path = out / file.name
-        if not path.is_file() or path.stat().st_size != file.bytes:
-            raise DataError(f"{path} is missing or has not {file.bytes} bytes: remove {out} and prepare again")
+    check_files(out, manifest)
     return manifest
 
 

@@ -1,0 +1,62 @@
+"""Whether a prepared directory holds the data that it stands for. A leaf: standard library only.
+
+Owns the comparison of a directory with its manifest and of the manifest with what is expected; both infra and the hosts
+read data through it. Refuses to hash shards: a size says whether one is whole, and a corpus may take an hour to read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from training.data.identity import MANIFEST, DataError, FileEntry, Manifest, content_of, read_manifest
+
+SHARDS = "*.array_record"
+
+
+def is_prepared(directory: Path) -> bool:
+    """A manifest is written last, so something was prepared here to its end; read_prepared says whether it is this."""
+    return (directory / MANIFEST).exists()
+
+
+def read_prepared(directory: Path, content: str) -> Manifest:
+    """The manifest of a directory that holds `content`, whole and with nothing beside it.
+
+    Raises DataError with what differs: other data would train, under this run's name.
+    """
+    manifest = read_manifest(directory)
+    if manifest.content != content:
+        raise _refusal(f"{directory} holds other data (its manifest says {manifest.content}, expected is {content})")
+    described = content_of({source.name: source.sha256 for source in manifest.sources}, manifest.options)
+    if described != content:
+        raise _refusal(f"{directory / MANIFEST} says {content}, but the sources and options in it are {described}")
+    check_files(directory, manifest)
+    return manifest
+
+
+def check_files(directory: Path, manifest: Manifest) -> None:
+    """Raises DataError where the directory lacks shards or the tokenizer of its manifest, or has other ones."""
+    for file in _files(manifest):
+        path = directory / file.name
+        if not path.is_file() or path.stat().st_size != file.bytes:
+            raise _refusal(f"{path} is missing or has not {file.bytes:,} bytes")
+    if manifest.tokenizer:
+        path = directory / manifest.tokenizer.file.name
+        if hashlib.sha256(path.read_bytes()).hexdigest() != manifest.tokenizer.file.sha256:
+            raise _refusal(f"{path} is not the tokenizer of the manifest beside it")
+    named = {file.name for file in _files(manifest)}
+    strangers = sorted(path.name for path in directory.glob(SHARDS) if path.name not in named)
+    if strangers:
+        raise _refusal(f"{directory} holds {strangers[0]}, which its manifest does not name")
+
+
+def _files(manifest: Manifest) -> Iterator[FileEntry]:
+    yield from manifest.train.files
+    yield from manifest.heldout.files
+    if manifest.tokenizer:
+        yield manifest.tokenizer.file
+
+
+def _refusal(what: str) -> DataError:
+    return DataError(f"{what}: remove the directory, and prepare the data again (`pulumi up` does)")
