@@ -56,6 +56,7 @@ class BundleArgs:
     wheelhouse: str
     lock: str
     model_file: str
+    user: str = ""  # owner/stack, in a store that others use too
 
 
 class Bundle(Ours):

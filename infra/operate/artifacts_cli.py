@@ -5,6 +5,7 @@ Entry point: reads the world, prints, deletes. The rules are in infra/artifacts/
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 from rich.filesize import decimal
 
 from infra import settings as stack_settings
+from infra.artifacts import uses
 from infra.artifacts.gc import kept_wheelhouses, unreferenced
 from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.named import by_records, by_stacks
@@ -26,12 +28,23 @@ def gc(
     of: Annotated[str, typer.Argument(help="A stack, a directory or gs://bucket[/prefix].")] = str(ARTIFACTS),
     delete: Annotated[bool, typer.Option("--delete", help="Delete what the table shows.")] = False,
     min_age_h: Annotated[float, typer.Option(min=0, help="Keep what is younger, in hours.")] = 24.0,
+    forget: Annotated[str, typer.Option(metavar="OWNER/STACK", help="First forget what that stack has used.")] = "",
 ) -> None:
-    """Show, or with --delete remove, artifacts that no stack of this backend and no run record names."""
+    """Show, or with --delete remove, artifacts that nobody's stack and no run record names."""
     try:
+        if forget:
+            _forget(_uri(of), forget)
         _gc(_uri(of), delete, timedelta(hours=min_age_h))
     except (StoreError, SettingsError) as error:
         fail(str(error))
+
+
+def _forget(uri: str, user: str) -> None:
+    """For a stack whose state is lost, which nobody can destroy any more."""
+    if not re.fullmatch(r"[^/]+/[^/]+", user):
+        fail(f"--forget is '{user}'; give OWNER/STACK, as `slipway gc` lists them")
+    removed = uses.forget(open_store(uri), user)
+    typer.echo(f"forgot {removed} uses of {user}" if removed else f"nothing is known of {user}")
 
 
 def _uri(of: str) -> str:
@@ -48,12 +61,15 @@ def _gc(uri: str, delete: bool, min_age: timedelta) -> None:
     now = datetime.now(UTC)
     in_stacks, stacks = by_stacks()
     in_records, records = by_records(store, WORK)
-    named = in_stacks | in_records
+    used = uses.of_entries(entries)
+    named = in_stacks | in_records | uses.named(used)
     kept = kept_wheelhouses(entries, named, now, min_age)
     sums = {each: store.read(wheelhouse_key(each)).decode(errors="replace") for each in kept}
     gone = unreferenced(entries, named, sums, now, min_age)
     asked = f"{len(stacks)} stacks and {records} run records name {len(named.wheelhouses)} wheelhouses and "
     typer.echo(f"{store.uri}: {asked}{len(named.bundles)} bundles")
+    for use, updated in used.items():
+        typer.echo(f"  in use by {use.user}, whose last `up` was {(now - updated).days} days ago")
     if not gone:
         typer.echo("nothing to delete")
         return

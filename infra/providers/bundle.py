@@ -1,6 +1,7 @@
 """slipway:artifacts:Bundle: training sources, run spec and lock in an artifact store, under the hash of the preview.
 
-Its delete keeps it, as runs name it; `slipway gc` removes what nothing names.
+Its delete keeps it, as runs name it; `slipway gc` removes what nothing names. What the store says of this stack's use
+(infra/artifacts/uses.py) goes once another bundle is in use, or none.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from infra.artifacts import uses
 from infra.artifacts.bundle import BundleContents, collect, put
 from infra.artifacts.layout import bundle_key
 from infra.artifacts.store import open_store
+from infra.artifacts.uses import Use
 from infra.paths import TRAINING
 from infra.providers.made_at import stored_at
 from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service, ignored, replaces, updates
@@ -26,6 +29,12 @@ class BundleInputs:
     wheelhouse: str = ignored()
     lock: str = ignored()
     model_file: str = ignored()  # or empty
+    user: str = ignored(default="")  # owner/stack in a store that others use too, else empty
+
+    @property
+    def use(self) -> Use | None:
+        owner, _, stack = self.user.partition("/")
+        return Use(owner, stack, self.wheelhouse, self.bundle) if self.user else None
 
 
 class Bundle(Resource[BundleInputs]):
@@ -44,10 +53,14 @@ class Bundle(Resource[BundleInputs]):
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: BundleInputs) -> Outputs:
         self._ensure(new)
+        if new.use:
+            uses.forget(open_store(new.store), new.user, kept=new.use)
         return {}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
-        del context, identifier, outputs
+        del context, identifier
+        if user := str(outputs.get("user", "")):
+            uses.forget(open_store(str(outputs["store"])), user)
 
     def _ensure(self, new: BundleInputs) -> None:
         store = open_store(new.store)

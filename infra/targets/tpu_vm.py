@@ -11,8 +11,9 @@ from collections.abc import Callable
 import pulumi
 
 from infra import guarded
-from infra.artifacts.layout import wheelhouse_key
+from infra.artifacts import uses
 from infra.artifacts.store import NoBucketError, StoreError, open_store
+from infra.artifacts.uses import Use
 from infra.components.resources import BundleArgs, WheelhouseArgs
 from infra.components.tpu_slice import TpuSlice, TpuSliceArgs
 from infra.names import label_value, stack_label
@@ -36,7 +37,7 @@ def declare(settings: TpuVmSettings) -> tuple[RunSpec, tuple[str, ...]]:
     buying = not pulumi.runtime.is_dry_run()
     made = plan(settings, buying, judge=judge(settings))
     if buying:
-        check_foundation(settings, made)
+        claim_artifacts(settings, made)
     guarded.install(settings.stack, settings.owner, settings.allow)
     TpuSlice(settings.stack, slice_args(settings, made))
     return made.spec, made.notices
@@ -50,10 +51,13 @@ def judge(settings: TpuVmSettings) -> Callable[[FitRequest], Verdict]:
     return lambda request: ask.settle(request, limits, lambda said: pulumi.log.info(f"fit: {said}", ephemeral=True))
 
 
-def check_foundation(settings: TpuVmSettings, made: TpuVmPlan) -> None:
-    """Whether hosts would find what they install. Raises SettingsError with the command that makes the bucket."""
+def claim_artifacts(settings: TpuVmSettings, made: TpuVmPlan) -> None:
+    """Leave word in the foundation's bucket of what this stack will use, so that nobody's `slipway gc` removes it.
+
+    Raises SettingsError with the command that makes the bucket.
+    """
     try:
-        open_store(made.artifacts, _PATIENCE_S).has(wheelhouse_key(made.software.wheelhouse.id))
+        uses.record(open_store(made.artifacts, _PATIENCE_S), use_of(settings, made))
     except NoBucketError:
         fix = how_to_make(settings.project, settings.place, settings.prefix)
         raise SettingsError(
@@ -61,6 +65,12 @@ def check_foundation(settings: TpuVmSettings, made: TpuVmPlan) -> None:
         ) from None
     except StoreError as error:
         raise SettingsError(str(error)) from None
+
+
+def use_of(settings: TpuVmSettings, made: TpuVmPlan) -> Use:
+    """What `slipway gc` has to keep for this stack, whoever runs it."""
+    software = made.software
+    return Use(label_value(settings.owner), stack_label(settings.stack), software.wheelhouse.id, software.bundle)
 
 
 def slice_args(settings: TpuVmSettings, made: TpuVmPlan) -> TpuSliceArgs:
@@ -79,6 +89,7 @@ def slice_args(settings: TpuVmSettings, made: TpuVmPlan) -> TpuSliceArgs:
             wheelhouse=wheels.id,
             lock=str(contents.lock),
             model_file=str(contents.model_file or ""),
+            user=use_of(settings, made).user,
         ),
         request=request,
         ready=SliceReadyInputs(

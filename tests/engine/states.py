@@ -19,15 +19,18 @@ from typing import Any, cast
 
 import pytest
 
+from infra.artifacts.layout import bundle_key
+from infra.artifacts.store import open_store
 from infra.emulators.tpu_api import Timings, TpuApi, messages
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.records import Request
 from infra.paths import ROOT
 from infra.providers.queued_resource import QueuedResource
 from infra.providers.tpu_inputs import fingerprint
+from infra.targets.tpu_vm_plan import artifacts
 from tests.engine import test_foundation
 from tests.engine.clone import Clone, said
-from tests.engine.tpu_cloud import PROJECT, emulated, write
+from tests.engine.tpu_cloud import PROJECT, emulated, settings_of, write
 
 DIRECTORY = ROOT / "tests" / "states"
 LOCAL, TPU_VM, FOUNDATION = "local.kept", "v6e-8.kept", "foundation.kept"
@@ -108,6 +111,7 @@ def restore(clone: Clone, target: str, version: str, api: TpuApi | None = None) 
             name = str(kept["name"])
             message = messages.parse("QueuedResource", kept["message"])
             api.cloud.create_request(Place.of(name), name.rpartition("/")[2], message)
+        open_store(artifacts(settings_of(LIKE, project=PROJECT))).put(bundle_key(values["{bundle}"]), state)
     return stack
 
 

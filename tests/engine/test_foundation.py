@@ -169,22 +169,6 @@ def test_state_bucket_comes_first_and_the_rest_follows_also_with_a_budget(clone:
     assert len(made(cloud, "billing/Budget")) == 1
 
 
-OLD_STATE = Path(__file__).parents[1] / "states" / "foundation-0.1.0.json"
-
-
-def test_a_foundation_of_0_1_0_is_planned_without_a_replacement(clone: Clone, cloud: Path) -> None:
-    """The state as version 0.1.0 wrote it, with a budget: what is new is made, and what is there stays what it is."""
-    write(clone, "foundation.old")
-    imported = clone.run("pulumi", "stack", "import", "--stack", "foundation.old", "--file", str(OLD_STATE))
-    assert imported.returncode == 0, said(imported)
-    preview = pulumi(clone, "preview", "--json", stack="foundation.old")
-    assert preview.returncode == 0, said(preview)
-    found = sorted(changes(preview.stdout), key=lambda change: change.resource)
-    lines = [f"{change.action} {change.resource} ({', '.join(change.because)})" for change in found]
-    check_golden("foundation-0.1.0-upgrade.txt", "".join(f"{line}\n" for line in lines))
-    assert not [line for line in lines if not line.startswith("create ")]
-
-
 # One other value for each key.
 OTHER: dict[str, Any] = {
     "project": "another-project",

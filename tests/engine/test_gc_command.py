@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from infra.artifacts import uses
 from infra.artifacts.store import open_store
+from infra.artifacts.uses import Use
 from infra.emulators.object_store import ObjectStore
 from tests.engine.clone import Clone, said
 
@@ -96,6 +98,22 @@ def test_life_of_a_store(clone: Clone, store: Path, monkeypatch: pytest.MonkeyPa
         f"wheelhouses/{'3' * 16}/SHA256SUMS",
         f"wheelhouses/{'3' * 16}/requirements.txt",
     ]
+
+
+def test_what_a_colleague_uses_is_kept_until_it_is_forgotten(clone: Clone, store: Path) -> None:
+    """Their state is on another machine; a bucket that two people share was emptied under one of them."""
+    theirs = Use("bob", "v6e-32", "5" * 16, "6" * 16)
+    uses.record(open_store(store), theirs)
+    kept = clone.run("slipway", "gc", str(store), "--delete", "--min-age-h", "0")
+    assert "in use by bob/v6e-32, whose last `up` was 0 days ago" in kept.stdout, said(kept)
+    assert f"wheelhouses/{'5' * 16}/SHA256SUMS" in open_store(store).keys("wheelhouses/")
+    assert f"bundles/{'6' * 16}/bundle.tar" in open_store(store).keys("bundles/")
+
+    refused = clone.run("slipway", "gc", str(store), "--forget", "bob")
+    assert refused.stderr == "error: --forget is 'bob'; give OWNER/STACK, as `slipway gc` lists them\n"
+    forgotten = clone.run("slipway", "gc", str(store), "--forget", "bob/v6e-32", "--delete")
+    assert "forgot 1 uses of bob/v6e-32" in forgotten.stdout, said(forgotten)
+    assert f"bundles/{'6' * 16}/bundle.tar" not in open_store(store).keys("bundles/")
 
 
 def test_what_cannot_be_read_stops_before_anything_is_deleted(clone: Clone, store: Path) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
+from infra.preview.resources import changes
 from tests.engine import states
 from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import emulated
+from tests.golden_files import check_golden
 
 RELEASES = sorted(folder.name for folder in states.DIRECTORY.iterdir())
-# What a later release gives a foundation beside what it has; everything that was there stays as it is.
-FOUNDATION_GAINS: frozenset[str] = frozenset()
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +45,6 @@ def test_a_foundation_previews_without_touching_what_is_there(clone: Clone, rele
     stack = states.restore(clone, "foundation", release)
     preview = clone.pulumi("preview", stack, "--json")
     assert preview.returncode == 0, said(preview)
-    steps = [step for step in json.loads(preview.stdout)["steps"] if step["op"] != "same"]
-    planned = {f"{step['op']} {step['urn'].rpartition('::')[2]}" for step in steps}
-    assert planned == FOUNDATION_GAINS
+    planned = sorted(f"{change.action} {change.resource}" for change in changes(preview.stdout))
+    check_golden(f"foundation-{release}-upgrade.txt", "".join(f"{line}\n" for line in planned))
+    assert not [line for line in planned if not line.startswith("create ")]

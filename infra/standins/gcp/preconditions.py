@@ -171,7 +171,12 @@ def check(making: Making) -> None:
 
 
 def obtain_storage_agent(asked: Making) -> dict[str, Any]:
-    """The agent of the project that the inputs name; there from now on. Raises ResourceError as a create does."""
+    """The agent of the project that the inputs name; there from now on. Raises ResourceError as a create does.
+
+    A foundation asks for it first of all, so where the project's APIs were enabled elsewhere, that is said instead.
+    """
+    if not asked.exists("gcp:projects/service:Service", f"{asked.project}/storage.googleapis.com"):
+        asked.store.must_have_made(asked.project, {})
     check(asked)
     outputs = {
         "id": _AGENT_EMAIL,

@@ -1,0 +1,78 @@
+"""Who uses what in an artifact store that several people share: one record per stack and owner, beside the artifacts.
+
+Every `up` leaves one before it makes anything, and `destroy` removes it, so that `slipway gc` keeps what a colleague's
+stack needs, whose state it cannot read. A record is an object like any other: its key says everything, and its age
+starts anew with each `up`.
+
+uses/<owner>/<stack>/<wheelhouse>-<bundle>      owner and stack as their labels
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from infra.artifacts.gc import Named
+from infra.artifacts.store import Entry, Store
+
+PREFIX = "uses/"
+_KEY = re.compile(r"uses/(?P<owner>[^/]+)/(?P<stack>[^/]+)/(?P<wheelhouse>[0-9a-f]{16})-(?P<bundle>[0-9a-f]{16})")
+
+
+@dataclass(frozen=True)
+class Use:
+    """One stack's `up`. owner and stack as labels spell them."""
+
+    owner: str
+    stack: str
+    wheelhouse: str
+    bundle: str
+
+    @property
+    def user(self) -> str:
+        return f"{self.owner}/{self.stack}"
+
+    @property
+    def key(self) -> str:
+        return f"{PREFIX}{self.user}/{self.wheelhouse}-{self.bundle}"
+
+    @property
+    def named(self) -> Named:
+        return Named(frozenset({self.wheelhouse}), frozenset({self.bundle}))
+
+
+def record(store: Store, use: Use) -> None:
+    """Leave it, or make it young again. Raises StoreError."""
+    with tempfile.TemporaryDirectory() as work:
+        file = Path(work) / "use"
+        file.write_text(f"{use.key}\n")
+        store.put(use.key, file)
+
+
+def forget(store: Store, user: str, kept: Use | None = None) -> int:
+    """Remove what `user` (owner/stack) has left, but for `kept`. Returns how many. Raises StoreError."""
+    gone = [key for key in store.keys(f"{PREFIX}{user}/") if kept is None or key != kept.key]
+    for key in gone:
+        store.delete(key)
+    return len(gone)
+
+
+def of_entries(entries: Iterable[Entry]) -> dict[Use, datetime]:
+    """What a listing says, with the time of each one's last `up`. Pure; what has another form is no use."""
+    found: dict[Use, datetime] = {}
+    for entry in entries:
+        if match := _KEY.fullmatch(entry.key):
+            found[Use(match["owner"], match["stack"], match["wheelhouse"], match["bundle"])] = entry.updated
+    return found
+
+
+def named(uses: Iterable[Use]) -> Named:
+    """Everything that somebody uses. Pure."""
+    names = Named()
+    for use in uses:
+        names |= use.named
+    return names

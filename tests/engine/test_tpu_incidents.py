@@ -1,0 +1,85 @@
+"""Incidents that cost money, through the real engine: another endpoint in the shell, what others need in the bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.artifacts import uses
+from infra.artifacts.store import open_store
+from infra.emulators.tpu_api import Cloud, Timings, TpuApi
+from infra.providers.tpu_api import ENDPOINT
+from tests.engine import states
+from tests.engine.clone import Clone, said
+from tests.engine.tpu_cloud import PROJECT, emulated, write
+
+STACK = "v6e-8.incident"
+BUCKET = f"gs://slipway-artifacts-us-east5-{PROJECT}"
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    return Clone.make(tmp_path_factory.mktemp("incidents") / "clone")
+
+
+@pytest.fixture
+def api(clone: Clone, tmp_path: Path) -> Iterator[TpuApi]:
+    write(clone, STACK, like="v6e-8", project=PROJECT, zones=["us-east5-b"])
+    with emulated(tmp_path, ["v6e-8"]) as api:
+        yield api
+
+
+def users() -> list[str]:
+    return [use.user for use in uses.of_entries(open_store(BUCKET).entries())]
+
+
+def test_destroy_at_another_endpoint_touches_nothing_and_says_where_to(
+    clone: Clone, api: TpuApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six resources were said to be deleted, while the node went on running and billing."""
+    up = clone.pulumi("up", STACK)
+    assert up.returncode == 0, said(up)
+    with TpuApi(Cloud(Timings.instant())) as other:
+        monkeypatch.setenv(ENDPOINT, other.url)
+        for verb in ("destroy", "preview", "up"):
+            refused = clone.pulumi(verb, STACK)
+            assert refused.returncode != 0, said(refused)
+            assert f"was made at {api.url}, but {other.url} would be asked now: it was not touched" in said(refused)
+        assert other.cloud.requests == {}
+        assert [call.rpc for call in other.calls] == []
+    assert len(api.cloud.nodes) == 1
+    monkeypatch.setenv(ENDPOINT, api.url)
+    destroyed = clone.pulumi("destroy", STACK)
+    assert destroyed.returncode == 0, said(destroyed)
+    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+
+
+@pytest.mark.usefixtures("api")
+def test_every_up_says_in_the_bucket_what_it_uses_and_destroy_takes_it_back(clone: Clone) -> None:
+    assert clone.pulumi("up", STACK).returncode == 0
+    assert users() == ["me-example-com/v6e-8_incident"]
+    (before,) = uses.of_entries(open_store(BUCKET).entries())
+    write(clone, STACK, like="v6e-8", project=PROJECT, zones=["us-east5-b"], steps=7)
+    assert clone.pulumi("up", STACK).returncode == 0
+    (now,) = uses.of_entries(open_store(BUCKET).entries())
+    assert now.bundle != before.bundle, "other steps are another bundle, and the old one is not in use any more"
+    assert clone.pulumi("destroy", STACK).returncode == 0
+    assert users() == []
+
+
+def test_a_state_of_0_1_0_goes_up_and_away_and_leaves_nothing(clone: Clone, tmp_path: Path) -> None:
+    with emulated(tmp_path, [states.LIKE]) as api:
+        stack = states.restore(clone, "tpu-vm", "0.1.0", api)
+        before = list(api.cloud.requests.values())
+        up = clone.pulumi("up", stack)
+        assert up.returncode == 0, said(up)
+        assert list(api.cloud.requests.values()) == before, "the live request is the one that 0.1.0 has made"
+        assert users() == ["me-example-com/v6e-8_kept"]
+        refreshed = clone.pulumi("refresh", stack, "--yes")  # finds what is there, and so records where it is
+        assert refreshed.returncode == 0, said(refreshed)
+        destroyed = clone.pulumi("destroy", stack)
+        assert destroyed.returncode == 0, said(destroyed)
+        assert (api.cloud.requests, api.cloud.nodes) == ({}, {}), said(destroyed)
+        assert users() == []
