@@ -1,6 +1,6 @@
 """Every call of a verb x every fault x what becomes of the engine, each in processes of its own that are really killed.
 
-    python -m tests.unit.fault_matrix <verb>      prints one JSON object: cases, failures
+    python -m tests.unit.fault_matrix <verb>...      prints one JSON object: cases, failures; `answers`: all of ANSWERS
 
 A parent without threads imports everything once and forks per case; each case forks an actor, which plays engine and
 provider over the provider's own resources, and serves it an emulator. The actor's clock is the emulator's: whenever it
@@ -22,10 +22,21 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
-from infra.emulators.tpu_api import Call, Cloud, Fault, FaultKind, Timings, TpuApi
+from infra.emulators.tpu_api import (
+    Behaviour,
+    Call,
+    Cloud,
+    Fault,
+    FaultKind,
+    QuotaTier,
+    Timings,
+    TpuApi,
+    ZoneRefusal,
+)
+from infra.emulators.tpu_api.records import Hidden, NodeState
 from infra.providers import tpu_api
 from infra.providers.resource import ResourceError
-from tests.unit.tpu_stack import Stack, wanted
+from tests.unit.tpu_stack import EmulatedContext, Stack, wanted
 
 SURVIVES, UP, DESTROY, OUTLIVED = "survives", "killed, then up", "killed, then destroy", "provider outlives its engine"
 ENDS = (SURVIVES, UP, DESTROY, OUTLIVED)
@@ -61,6 +72,47 @@ def _expiring(stack: Stack, cloud: Cloud) -> None:
     stack.request = wanted(valid_until_s=20)
 
 
+def _refused(how: ZoneRefusal, stays: bool = False) -> Callable[[Stack, Cloud], None]:
+    """The first zone refuses: at the call, in the operation, or by a request that FAILED."""
+
+    def before(stack: Stack, cloud: Cloud) -> None:
+        cloud.refuse("us-east5-b", how, "", stays)
+        stack.request = wanted(tier="on-demand")
+
+    return before
+
+
+def _over_quota(_: Stack, cloud: Cloud) -> None:
+    cloud.set_quota("p", "us-east5-b", "v6e", 0, QuotaTier.SPOT)
+
+
+def _unwell(state: NodeState) -> Callable[[Stack, Cloud], None]:
+    def before(stack: Stack, cloud: Cloud) -> None:
+        stack.up()
+        cloud.set_node_state(next(iter(cloud.nodes)), state)
+
+    return before
+
+
+def _beside_anothers_update(stack: Stack, cloud: Cloud) -> None:
+    """gcloud writes its keys while labels change."""
+    _relabelled(stack, cloud)
+    node = {"name": next(iter(cloud.nodes)), "metadata": {"startup-script": "#!", "ssh-keys": "me:key"}}
+    tpu_api.update_node(EmulatedContext(stack.advance, [], 60), node, ["metadata"])
+
+
+def _asking(**terms: Any) -> Callable[[Stack, Cloud], None]:
+    def before(stack: Stack, _: Cloud) -> None:
+        stack.request = wanted(**terms)
+
+    return before
+
+
+def _reserved(stack: Stack, cloud: Cloud) -> None:
+    cloud.set_reservation("projects/p/locations/us-east5-b/reservations/r", "v6e", 64)
+    stack.request = wanted(tier="reserved", reservation="-", zones=["us-east5-b"])
+
+
 def _up(stack: Stack) -> None:
     stack.up()
 
@@ -69,15 +121,53 @@ def _destroy(stack: Stack) -> None:
     stack.destroy()
 
 
-# What is there before, and what is done while the fault happens.
-VERBS: dict[str, tuple[Callable[[Stack, Cloud], None], Callable[[Stack], None]]] = {
-    "create": (_nothing, _up),
-    "update": (_relabelled, _up),
-    "recover": (_suspended, _up),
-    "move": (_expiring, _up),
-    "refresh": (_deployed, Stack.refresh),
-    "destroy": (_deployed, _destroy),
+FEW = (FaultKind.TIMEOUT_AFTER, FaultKind.UNAVAILABLE)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """What is there before, what is done while the fault happens, and how the cloud behaves meanwhile."""
+
+    before: Callable[[Stack, Cloud], None]
+    act: Callable[[Stack], None]
+    kinds: tuple[FaultKind, ...] = tuple(FaultKind)
+    behaviour: Behaviour = Behaviour()  # noqa: RUF009 - frozen
+
+
+def _late(hidden: Hidden) -> Behaviour:
+    return Behaviour(appears_after_s=6, hidden_from=hidden)
+
+
+# Whatever may fail fails at each; what the real service was seen to answer is combined with few faults.
+VERBS: dict[str, Verb] = {
+    "create": Verb(_nothing, _up),
+    "update": Verb(_relabelled, _up),
+    "recover": Verb(_suspended, _up),
+    "move": Verb(_expiring, _up),
+    "refresh": Verb(_deployed, Stack.refresh),
+    "destroy": Verb(_deployed, _destroy),
 }
+ANSWERS: dict[str, Verb] = {
+    "quota of the zone": Verb(_over_quota, _up, FEW),
+    "zone is closed": Verb(_refused(ZoneRefusal.LOCATION_POLICY), _up, FEW),
+    "accelerator not in zone": Verb(_refused(ZoneRefusal.NOT_IN_ZONE), _up, FEW),
+    "no capacity": Verb(_refused(ZoneRefusal.NO_CAPACITY), _up, FEW),
+    "no capacity, and it stays": Verb(_refused(ZoneRefusal.NO_CAPACITY, stays=True), _up, FEW),
+    "none for sale": Verb(_refused(ZoneRefusal.NONE_FOR_SALE), _up, FEW),
+    "none for sale, and it stays": Verb(_refused(ZoneRefusal.NONE_FOR_SALE, stays=True), _up, FEW),
+    "appears late": Verb(_nothing, _up, FEW, _late(Hidden.GET)),
+    "is listed late": Verb(_nothing, _up, FEW, _late(Hidden.LIST)),
+    "is deleted late": Verb(_nothing, _up, FEW, _late(Hidden.DELETE)),
+    "project is an id": Verb(_suspended, _up, FEW, Behaviour(project_numbers=False)),
+    "operations say more": Verb(_relabelled, _up, FEW, Behaviour(extras_in_operations=True)),
+    "another's update": Verb(_beside_anothers_update, _up, FEW),
+    "repairing": Verb(_unwell(NodeState.REPAIRING), _up, FEW),
+    "repair has failed": Verb(_unwell(NodeState.UNKNOWN), _up, FEW),
+    "both ends of an interval": Verb(_asking(valid_after_s=5, valid_until_s=3600), _up, FEW),
+    "any reservation": Verb(_reserved, _up, FEW),
+    "flex-start": Verb(_asking(tier="flex-start", max_run_duration_s=86_400), _up, FEW),
+}
+ALL = VERBS | ANSWERS
 
 
 @dataclass(frozen=True)
@@ -94,13 +184,12 @@ class Case:
 
 def calls_of(verb: str) -> list[Call]:
     """The calls that the verb makes where nothing goes wrong."""
-    with TpuApi(Cloud(TIMINGS)) as api:
+    with TpuApi(Cloud(TIMINGS, ALL[verb].behaviour)) as api:
         os.environ[tpu_api.ENDPOINT] = api.url
         stack = Stack(wanted(), api.advance)
-        before, act = VERBS[verb]
-        before(stack, api.cloud)
+        ALL[verb].before(stack, api.cloud)
         made = len(api.calls)
-        act(stack)
+        ALL[verb].act(stack)
         return api.calls[made:]
 
 
@@ -113,7 +202,7 @@ def cases(verb: str) -> list[Case]:
         makes_operation = any(call.makes_operation for call in calls if call.rpc == rpc)
         late = count - 1 if rpc.startswith("List") or makes_operation else 0
         for skip in sorted({0, late}):
-            kinds = [kind for kind in FaultKind if makes_operation or not kind.is_of_operation]
+            kinds = [kind for kind in ALL[verb].kinds if makes_operation or not kind.is_of_operation]
             found += [Case(verb, kind, rpc, skip, end) for kind in kinds for end in ENDS]
     return found
 
@@ -131,11 +220,10 @@ def _act(case: Case, port: int, pipe: Connection) -> None:
 
     stack = Stack(wanted(), lambda seconds: ask("pause", seconds))
     stack.checkpoint = lambda: ask("state", stack.state)
-    before, act = VERBS[case.verb]
-    before(stack, _Remote(ask))  # type: ignore[arg-type]
+    ALL[case.verb].before(stack, _Remote(ask))  # type: ignore[arg-type]
     ask("armed", (stack.state, stack.request))
     try:
-        act(stack)
+        ALL[case.verb].act(stack)
     except ResourceError as error:
         pipe.send(("ended", str(error)))
     else:
@@ -152,11 +240,8 @@ class _Remote:
     def nodes(self) -> list[str]:
         return self._ask("nodes", None)
 
-    def preempt(self, name: str) -> None:
-        self._ask("preempt", name)
-
-    def stockout(self, *place: str) -> None:
-        self._ask("stockout", place)
+    def __getattr__(self, script: str) -> Callable[..., None]:
+        return lambda *arguments: self._ask("script", (script, arguments))
 
 
 # --- the case: emulator, fault, killing ---
@@ -169,7 +254,7 @@ class _CaseError(AssertionError):
 def run(case: Case) -> None:
     """Raises where the cloud is not as it should be afterwards."""
     ours, theirs = Pipe()
-    api = TpuApi(Cloud(TIMINGS))
+    api = TpuApi(Cloud(TIMINGS, ALL[case.verb].behaviour))
     actor = os.fork()  # before the emulator has threads
     if actor == 0:
         status = 1
@@ -247,10 +332,9 @@ def _answer(api: TpuApi, kind: str, value: Any) -> Any:
         api.advance(value)
     elif kind == "nodes":
         return list(api.cloud.nodes)
-    elif kind == "preempt":
-        api.cloud.preempt(value)
-    elif kind == "stockout":
-        api.cloud.stockout(*value)
+    elif kind == "script":
+        script, arguments = value
+        getattr(api.cloud, script)(*arguments)
     return None
 
 
@@ -294,8 +378,8 @@ def _check_up(api: TpuApi, stack: Stack) -> None:
 # --- all cases ---
 
 
-def main(verb: str) -> None:
-    wanted_cases = _in_child(lambda: cases(verb))
+def main(verbs: list[str]) -> None:
+    wanted_cases = _in_child(lambda: [case for verb in verbs for case in cases(verb)])
     failures: list[str] = []
     running: dict[int, Case] = {}
     todo = list(wanted_cases)
@@ -318,7 +402,7 @@ def main(verb: str) -> None:
         case = running.pop(ended)
         if code:
             failures.append(str(case))
-    print(json.dumps({"verb": verb, "cases": len(wanted_cases), "failures": failures}))
+    print(json.dumps({"verbs": verbs, "cases": len(wanted_cases), "failures": failures}))
 
 
 def _in_child(act: Callable[[], list[Case]]) -> list[Case]:
@@ -335,4 +419,4 @@ def _in_child(act: Callable[[], list[Case]]) -> list[Case]:
 
 if __name__ == "__main__":
     tpu_api.types()
-    main(sys.argv[1])
+    main(list(ANSWERS) if sys.argv[1:] == ["answers"] else sys.argv[1:])
