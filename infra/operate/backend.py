@@ -51,9 +51,11 @@ def obstacle(settings: FoundationSettings, environment: Mapping[str, str]) -> st
     """One sentence where buckets cannot be made: placeholder, credentials, plugin."""
     if placeholder := names.placeholder_problem(settings.project, settings.stack):
         return placeholder
-    if not choose.official_plugin(environment, schema.version()):
-        version = schema.version()
-        return f"Google's provider plugin is not installed; run: pulumi plugin install resource gcp {version}"
+    version = schema.version()
+    choice = choose.google_plugin(environment, version)
+    if choice.official is None:
+        install = f"Google's provider plugin is not installed; run: pulumi plugin install resource gcp {version}"
+        return "; ".join((install, *choice.passed_over))
     if not choose.has_credentials(environment):
         return "there are no credentials for Google Cloud; run: gcloud auth application-default login"
     return None

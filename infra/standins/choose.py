@@ -55,10 +55,6 @@ def google_plugin(environment: Mapping[str, str], version: str) -> Choice:
     return Choice(None, tuple(passed_over))
 
 
-def official_plugin(environment: Mapping[str, str], version: str) -> Path | None:
-    return google_plugin(environment, version).official
-
-
 def _candidates(environment: Mapping[str, str], version: str) -> Iterator[Path]:
     if not _ignores_path(environment):
         seen = set[Path]()

@@ -16,6 +16,7 @@ from infra.providers.proto import grpc, plugin_pb2
 from infra.providers.server import serve_plugin
 from infra.standins.choose import EXECUTABLE
 from infra.standins.gcp.server import Server
+from infra.standins.gcp.store import STATE_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "GOOGLE_OAUTH_ACCESS_TOKEN")
@@ -23,7 +24,7 @@ SHOWN = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "GOOGLE_OAUTH_ACC
 
 class GooglesPlugin(Server):
     def __init__(self, version: str) -> None:
-        super().__init__(os.environ, None)
+        super().__init__(os.environ, os.environ.get(STATE_VARIABLE))
         self._answer = version
 
     def GetPluginInfo(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - the protocol's name

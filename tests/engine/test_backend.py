@@ -10,10 +10,10 @@ import yaml
 
 from infra.emulators.object_store import ObjectStore
 from infra.operate.backend import TARGETS
-from infra.standins import choose
 from infra.standins.gcp import schema
 from infra.standins.gcp.store import STATE_VARIABLE
 from tests.engine.clone import ROOT, Clone, said
+from tests.engine.google_plugin import write_plugin
 
 STACK = "foundation.us-central1"
 
@@ -34,12 +34,10 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
 def test_the_bucket_is_made_first_and_the_engine_works_on_it(
     clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole command; what is installed as Google's plugin is our stand-in, and the bucket is emulated."""
+    """The whole command; our stand-in is installed under the name of Google's plugin, and the bucket is emulated."""
     bucket = "slipway-state-us-central1-real-project"
-    plugin = clone.directory / ".slipway/pulumi-home/plugins" / f"resource-gcp-v{schema.version()}" / choose.EXECUTABLE
-    plugin.parent.mkdir(parents=True)
-    plugin.write_text(f'#!/bin/sh\nexec "{choose.DIRECTORY / choose.EXECUTABLE}" "$@"\n')
-    plugin.chmod(0o755)
+    plugins = clone.directory / ".slipway/pulumi-home/plugins"
+    write_plugin(plugins / f"resource-gcp-v{schema.version()}", tmp_path / "started", schema.version())
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "emulated-token")
     with ObjectStore(tmp_path / "buckets", (bucket,)) as store:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url.removeprefix("http://"))  # as Go wants it
