@@ -19,7 +19,7 @@ class Services(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ServicesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:foundation:Services", name, None, opts)
-        for service in args.names:
+        services = [
             gcp.projects.Service(
                 service,
                 project=args.project,
@@ -27,4 +27,7 @@ class Services(pulumi.ComponentResource):
                 disable_on_destroy=False,
                 opts=pulumi.ResourceOptions(parent=self),
             )
+            for service in args.names
+        ]
+        self.enabled = pulumi.Output.all(*(service.id for service in services))
         self.register_outputs({})

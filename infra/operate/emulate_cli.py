@@ -6,6 +6,7 @@ Owns the options and what is printed. Refuses to own the services (infra/emulato
 from __future__ import annotations
 
 import contextlib
+import shutil
 import signal
 import tempfile
 from pathlib import Path
@@ -38,15 +39,20 @@ def tpu(
 
     if state and (state.is_dir() or not state.parent.is_dir()):
         fail(f"{state} cannot hold a state; give a file in a directory that is there")
+    root = Path(f"{state}.buckets") if state else Path(tempfile.mkdtemp())
+    buckets = emulated_cloud.fill(root, emulated_cloud.stacks_here())
     try:
         api = TpuApi(port=port, speed=speed, state=state)
+        # At the same place at each start, since a stack's state says at which service its things were made.
+        store = ObjectStore(root, buckets, port=port + 1 if port else 0)
     except OSError as error:
-        fail(f"port {port} cannot be used ({error.strerror}); give another one with --port")
+        fail(f"port {port} and the next one cannot be used ({error.strerror}); give another with --port")
     except (ValueError, KeyError, TypeError) as error:
         fail(f"{state} is not a state of this emulator ({error}); delete it or give another")
     with contextlib.ExitStack() as stack:
-        root = Path(f"{state}.buckets") if state else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        store = stack.enter_context(ObjectStore(root, emulated_cloud.fill(root, emulated_cloud.stacks_here())))
+        stack.enter_context(store)
+        if not state:
+            stack.callback(shutil.rmtree, root)
         typer.echo(f"TPU API emulator: {api.url} shows its state")
         typer.echo(f"in another shell: export {ENDPOINT}={api.url} {STORAGE}={store.url}")
         typer.echo("it has the buckets of the stacks that are here now; after `slipway stack new` start it again")

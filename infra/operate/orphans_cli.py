@@ -28,12 +28,14 @@ _DELETE_TIMEOUT_S = 1800.0
 
 def orphans(
     project: Annotated[str, typer.Argument(help="A Google Cloud project; else those of stacks/.")] = "",
-    delete: Annotated[bool, typer.Option("--delete", help="Delete what the table shows.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete what the table shows; needs --owner.")] = False,
     owner: Annotated[
         str, typer.Option(help="Only what this owner's label is on: a stack's `owner`, or the label itself.")
     ] = "",
 ) -> None:
     """Show, or with --delete remove, TPUs in any zone that carry our label and belong to no stack of this backend."""
+    if delete and not owner:
+        fail("--delete needs --owner: what belongs to no stack of this backend may be somebody else's and running")
     try:
         _orphans((project,) if project else _projects(), delete, _owner_labels(owner))
     except ResourceError as error:
@@ -67,8 +69,8 @@ def _orphans(projects: tuple[str, ...], delete: bool, owners: tuple[str, ...]) -
             continue
         if not delete:
             typer.echo(
-                "they may be of somebody who keeps another backend: ask the owner; delete all that is shown with "
-                "--delete, or one owner's with --owner"
+                "they may be of somebody who keeps another backend: ask the owner; delete one owner's with --owner "
+                "OWNER --delete"
             )
             continue
         _delete(context, found)

@@ -70,7 +70,7 @@ def declare(settings: FoundationSettings) -> tuple[None, tuple[str, ...]]:
     services = Services("services", made.services)
     after = pulumi.ResourceOptions(depends_on=[services])
     storage = Storage("storage", made.storage, after)
-    agent = storage_agent.member(settings.project, storage.buckets["artifacts"].project_number, services)
+    agent = storage_agent.member(settings.project, storage.buckets["artifacts"].project_number, services.enabled)
     State("state", made.storage, agent, after)
     registries = Registries("registries", made.registries, after)
     secrets = Secrets("secrets", made.secrets, after)

@@ -222,14 +222,19 @@ def test_a_preempted_slice_is_drift_in_the_next_preview_and_up_brings_it_back(de
 
 def test_orphans_are_what_belongs_to_no_stack(deployment: Deployment) -> None:
     assert deployment.up().returncode == 0
-    kept = deployment.clone.run("slipway", "orphans", PROJECT, "--delete")
+    everybodys = deployment.clone.run("slipway", "orphans", PROJECT, "--delete")
+    assert everybodys.stderr.endswith(
+        "error: --delete needs --owner: what belongs to no stack of this backend may be somebody else's and running\n"
+    )
+    mine = ("--owner", "me@example.com", "--delete")
+    kept = deployment.clone.run("slipway", "orphans", PROJECT, *mine)
     assert "2 with our label, 0 of no stack of this backend" in said(kept)
     removed = deployment.clone.run("pulumi", "stack", "rm", deployment.stack, "--force", "--yes", "--preserve-config")
     assert removed.returncode == 0, said(removed)  # as a lost laptop
     shown = deployment.clone.run("slipway", "orphans", PROJECT)
     assert "2 with our label, 2 of no stack of this backend" in said(shown)
     assert len(deployment.api.cloud.requests) == 1
-    deleted = deployment.clone.run("slipway", "orphans", PROJECT, "--delete")
+    deleted = deployment.clone.run("slipway", "orphans", PROJECT, *mine)
     assert (deleted.returncode, deployment.api.cloud.requests, deployment.api.cloud.nodes) == (0, {}, {})
 
 
