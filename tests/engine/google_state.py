@@ -31,15 +31,18 @@ FILLED_IN: dict[str, dict[str, Any]] = {
 }
 _LABEL = {"goog-pulumi-provisioned": "true"}
 _WRITTEN_ANEW = ("created", "modified", "sourcePosition", "stackTrace")
-_PROVIDER_ID = "49fb51fa-66c4-49c6-aa5c-be7c1419c8cb"
+_PROVIDER_ID = "49fb51fa-66c4-49c6-aa5c-be7c1419c8"  # and two digits, one number per provider
 
 
 def as_google_writes(exported: dict[str, Any]) -> dict[str, Any]:
     """exported: of `pulumi stack export`."""
     resources: list[dict[str, Any]] = exported["deployment"]["resources"]
-    provider = next(each for each in resources if each["type"] == "pulumi:providers:gcp")
+    providers = sorted(each["urn"] for each in resources if each["type"] == "pulumi:providers:gcp")
+    ids = {each["id"]: each["urn"] for each in resources if each["urn"] in providers}
     others = [each for each in resources if each["type"] != "pulumi:providers:slipway"]  # it has the stack's keys
-    text = json.dumps([_resource(each) for each in others]).replace(provider["id"], _PROVIDER_ID)
+    text = json.dumps([_resource(each) for each in others])
+    for random_id, urn in ids.items():
+        text = text.replace(random_id, f"{_PROVIDER_ID}{providers.index(urn):02}")
     deployment = exported["deployment"] | {"manifest": {}, "metadata": {}, "resources": _ordered(json.loads(text))}
     return exported | {"deployment": deployment}
 
