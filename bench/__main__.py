@@ -22,6 +22,7 @@ BENCHMARKS = (
     "preview_foundation",
     "preview_tpu_vm",
     "tpu_requests",
+    "safe_money",
     "bootstrap",
     "data_prepare",
     "warm_up",

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 TPU, STORAGE = "SLIPWAY_TPU_ENDPOINT", "STORAGE_EMULATOR_HOST"
 QUESTIONS, STAND_IN = "SLIPWAY_GOOGLE_ENDPOINT", "SLIPWAY_STANDIN_STATE"
+SAID = "SLIPWAY_SUBSTITUTES_SAID"  # set for whoever is started after these lines were said
 CLOUD_TARGETS = frozenset(("tpu-vm", "foundation"))
 # What Google's plugin reads: GOOGLE_COMPUTE_CUSTOM_ENDPOINT, and one for every other API.
 _PLUGIN = re.compile(r"GOOGLE_\w+_CUSTOM_ENDPOINT")

@@ -275,7 +275,8 @@ def run(arguments: Sequence[str], environment: Mapping[str, str], root: Path) ->
         start = prepare(arguments, environment, root)
         for notice in start.notices:
             print(notice, file=sys.stderr)
-        os.execve(start.engine, [str(start.engine), *arguments], start.environment)  # becoming the engine is the point
+        told = start.environment | {emulated.SAID: "yes"}
+        os.execve(start.engine, [str(start.engine), *arguments], told)  # becoming the engine is the point
     except (RefusalError, OSError) as reason:
         print(f"error: {reason}", file=sys.stderr)
     except KeyboardInterrupt:

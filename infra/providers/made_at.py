@@ -26,6 +26,11 @@ def stored_at(store: str) -> Service | None:
     return Service(_STORAGE, _STORAGE_VARIABLE, os.environ.get(_STORAGE_VARIABLE, ""))
 
 
+def notice(service: Service) -> str:
+    """What is said first where something takes the real service's place."""
+    return f"{service.variable} is {service.instead}: that server answers, not {service.real}"
+
+
 def stamp(resource: Resource[Any], values: Mapping[str, Any]) -> Outputs:
     """What is added to a resource's outputs."""
     service = resource.service(values)

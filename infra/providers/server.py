@@ -22,6 +22,7 @@ from typing import Any, cast
 
 from google.protobuf import any_pb2, empty_pb2, json_format, struct_pb2
 
+from infra import emulated
 from infra.providers import made_at
 from infra.providers.input_types import UNKNOWN, Unknown
 from infra.providers.proto import (
@@ -82,6 +83,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     def __init__(self, resources: Mapping[str, Resource[Any]], engine_address: str) -> None:
         self._resources = resources
         self._cancelled = threading.Event()
+        self._said = {emulated.SAID} if os.environ.get(emulated.SAID) else set[str]()
         self._engine = engine_pb2_grpc.EngineStub(grpc.insecure_channel(engine_address))
 
     # What the plugin is.
@@ -121,6 +123,8 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         resource = self._resource(request.urn, context)
         try:
             failures = resource.check(to_values(request.news))
+            if not failures:
+                self._say_who_answers(resource, to_values(request.news))
         except Exception as error:  # noqa: BLE001 - the border to the engine, as in _act
             failures = [("", self._fault(error, request.urn))]
         return provider_pb2.CheckResponse(
@@ -171,6 +175,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         resource = self._resource(request.urn, context)
         call = self._context(request, resource)
         state = to_values(request.properties)
+        self._say_who_answers(resource, state)
         outputs = self._act(context, call, state, partial(_read, resource, call, request.id, state))
         if outputs is None:
             return provider_pb2.ReadResponse()
@@ -199,6 +204,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         call = self._context(request, resource)
         # An input that is newer than the last change of the state is in the inputs alone.
         state = to_values(request.old_inputs) | to_values(request.properties)
+        self._say_who_answers(resource, state)
         self._act(context, call, state, partial(_deleted, resource, call, request.id, state))
         return empty_pb2.Empty()
 
@@ -228,6 +234,13 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             report=report,
             say=lambda message: self._log(engine_pb2.INFO, message, urn, ephemeral=False),
         )
+
+    def _say_who_answers(self, resource: Resource[Any], values: Mapping[str, Any]) -> None:
+        """Once, and first, for an engine that was not started by our wrapper (infra/engine.py), which has said it."""
+        service = resource.service(values)
+        if service and service.instead and not self._said & {emulated.SAID, service.variable}:
+            self._said.add(service.variable)
+            self._log(engine_pb2.WARNING, made_at.notice(service), "", ephemeral=False)
 
     def _log(self, severity: Any, message: str, urn: str, ephemeral: bool) -> None:
         try:

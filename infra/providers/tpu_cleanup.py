@@ -18,7 +18,7 @@ from infra.providers.tpu_ownership import MADE_LABEL
 _SURE = 2  # an empty list and an answer that says nothing read the same
 # How long a request that was just made may be NOT_FOUND: seconds were seen (facts: queued resources of other users).
 APPEARS_S = 60.0
-SETTLE_POLL_S = 5.0
+SETTLE_POLL_S = 10.0
 # Stacks whose own request this process has deleted: of another the guard cannot tell whether a killed `up` has just
 # asked for it.
 _deleted: set[tuple[str, str]] = set()

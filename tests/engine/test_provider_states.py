@@ -63,6 +63,16 @@ def test_a_preview_at_another_service_fails_too_and_so_does_the_way_back(
     ) in said(project, "preview")
 
 
+def test_an_engine_that_was_not_started_by_our_wrapper_says_who_answers(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENDPOINT, EMULATOR)
+    notice = f"warning: {ENDPOINT} is {EMULATOR}: that server answers, not things.example.com"
+    assert notice in project.run("preview", "--stack", "t").stdout
+    assert project.up().returncode == 0
+    assert notice in project.run("destroy", "--yes", "--stack", "t").stdout
+
+
 def _as_of_0_1_0(resource: dict[str, Any]) -> None:
     for key in ("service", "state_version"):
         del resource["outputs"][key]

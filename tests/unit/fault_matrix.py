@@ -200,7 +200,7 @@ def cases(verb: str) -> list[Case]:
     for rpc in dict.fromkeys(call.rpc for call in calls):
         count = sum(call.rpc == rpc for call in calls)
         makes_operation = any(call.makes_operation for call in calls if call.rpc == rpc)
-        late = count - 1 if rpc.startswith("List") or makes_operation else 0
+        late = count - 1 if rpc.startswith("List") or (makes_operation and verb in VERBS) else 0
         for skip in sorted({0, late}):
             kinds = [kind for kind in ALL[verb].kinds if makes_operation or not kind.is_of_operation]
             found += [Case(verb, kind, rpc, skip, end) for kind in kinds for end in ENDS]
