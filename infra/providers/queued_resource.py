@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from infra.providers import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
 from infra.providers.input_types import UNKNOWN, Unknown
 from infra.providers.resource import Context, OnChange, Outputs, Resource, Service
-from infra.providers.tpu_cleanup import APPEARS_S, Found
+from infra.providers.tpu_cleanup import Found, appears_s
 from infra.providers.tpu_inputs import QueuedResourceInputs, problems
 from infra.providers.tpu_request import AS_WANTED, OUTPUTS, Known
 
@@ -69,7 +69,7 @@ class QueuedResource(Resource[QueuedResourceInputs]):
         def is_ours(found: Found) -> bool:
             return claim.covers(dict(found.labels)) and found.id in names
 
-        tpu_cleanup.remove_labelled(context, parents, is_ours, APPEARS_S if known.unseen else 0)
+        tpu_cleanup.remove_labelled(context, parents, is_ours, appears_s() if known.unseen else 0)
         tpu_cleanup.note_deleted(inputs.project, inputs.stack)
 
     def drift(self, outputs: Outputs) -> list[str]:

@@ -6,6 +6,7 @@ delete, the stack's guard, `slipway orphans`. What carries no label of ours, or 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,9 @@ from infra.providers.resource import Context
 from infra.providers.tpu_ownership import MADE_LABEL
 
 _SURE = 2  # an empty list and an answer that says nothing read the same
-# How long a request that was just made may be NOT_FOUND: seconds were seen (facts: queued resources of other users).
-APPEARS_S = 60.0
+# How long a request that was just made may be NOT_FOUND: some seconds were seen, by a user of the real service.
+_APPEARS_S = 60.0
+APPEARS = "SLIPWAY_TPU_APPEARS_S"  # another length of it, for an emulator whose clock is its own
 SETTLE_POLL_S = 10.0
 # Stacks whose own request this process has deleted: of another the guard cannot tell whether a killed `up` has just
 # asked for it.
@@ -46,6 +48,11 @@ class Found:
     def made(self) -> str:
         """Its label slipway-made, which no two requests share."""
         return dict(self.labels).get(MADE_LABEL, "")
+
+
+def appears_s() -> float:
+    """Seconds for which NOT_FOUND is not believed of what was just asked for."""
+    return float(os.environ.get(APPEARS) or _APPEARS_S)
 
 
 def request_labels(request: Any) -> dict[str, str]:
@@ -86,7 +93,7 @@ def settle_s(project: str, stack: str) -> float:
     """How long something that no state knows may still appear: not at all where the state knew what there was."""
     known = (project, stack) in _deleted
     _deleted.discard((project, stack))
-    return 0.0 if known else APPEARS_S
+    return 0.0 if known else appears_s()
 
 
 def remove_labelled(

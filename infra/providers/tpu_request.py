@@ -16,7 +16,7 @@ from typing import Any
 from infra.names import STACK_LABEL
 from infra.providers import tpu_api, tpu_cleanup, tpu_nodes, tpu_ownership
 from infra.providers.resource import CancelledError, Context, Outputs, ResourceError
-from infra.providers.tpu_cleanup import APPEARS_S
+from infra.providers.tpu_cleanup import appears_s
 from infra.providers.tpu_inputs import FLEX_START, QueuedResourceInputs, body, fingerprint, flex_start, same_terms
 from infra.providers.tpu_ownership import MADE_LABEL, Claim
 
@@ -125,7 +125,7 @@ def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) ->
     One that was asked for and not seen since is waited for: the API may say NOT_FOUND of it for some seconds.
     """
     claim = new.claim(known.made)
-    until = context.now() + (APPEARS_S if known.unseen else 0)
+    until = context.now() + (appears_s() if known.unseen else 0)
     pauses = tpu_api.polls()
     while True:
         for zone in new.places(known.zone):
@@ -234,9 +234,9 @@ def _appeared(
 ) -> Request | None:
     """The request once it is past CREATING; None where it is gone, and FullError or ResourceError where it never was.
 
-    `started` is the operation of its create, if it is ours: then NOT_FOUND is believed only after APPEARS_S.
+    `started` is the operation of its create, if it is ours: then NOT_FOUND is believed only after `appears_s`.
     """
-    until = context.now() + APPEARS_S
+    until = context.now() + appears_s()
     pauses = tpu_api.polls()
     while True:
         request = _look(context, new, zone)
@@ -268,7 +268,7 @@ def _refuse_failed(
         raise ResourceError(f"cannot create {new.path(zone)}: {operation.message}; run `pulumi up` again")
     if late and (operation is None or operation.done):  # kept in the state: it may appear yet
         raise ResourceError(
-            f"{new.path(zone)} was accepted and is not there {APPEARS_S:.0f} seconds later: somebody has deleted it at "
+            f"{new.path(zone)} was accepted and is not there {appears_s():.0f} seconds later: somebody has deleted it at "
             f"once, or the API is slow; run `pulumi up` again"
         )
 
@@ -279,7 +279,7 @@ def _reserves(new: QueuedResourceInputs) -> bool:
 
 def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, claim: Claim) -> None:
     """The id is taken, by a request or by a node. Of the latter, delete ours whose request is gone."""
-    until = context.now() + APPEARS_S
+    until = context.now() + appears_s()
     pauses = tpu_api.polls()
     while context.now() < until:
         if _look(context, new, zone) is not None:

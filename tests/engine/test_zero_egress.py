@@ -20,6 +20,7 @@ from infra.operate import wheelhouses
 from infra.paths import ARTIFACTS, ROOT, TRAINING
 from infra.wheels.locks import STABLE, lock_path
 from tests.engine.clone import TINY
+from training.data.identity import read_manifest
 from training.host_status import Phase, read_status
 from training.run_spec import DataSpec, RunSpec
 
@@ -119,7 +120,7 @@ def run_spec(tmp_path: Path, data: Path) -> RunSpec:
         devices_per_host=2,
         steps=STEPS,
         output_directory=str(tmp_path / "runs"),
-        data=DataSpec(str(data), "0" * 16, max_epochs=50),
+        data=DataSpec(str(data), read_manifest(data).content, max_epochs=50),
         maxtext=TINY
         | {
             "attention": "dot_product",

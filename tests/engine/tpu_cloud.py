@@ -18,6 +18,7 @@ from infra.emulators.tpu_api import Cloud, Timings, TpuApi
 from infra.operate import emulated_cloud
 from infra.paths import ROOT
 from infra.providers.tpu_api import ENDPOINT
+from infra.providers.tpu_cleanup import APPEARS
 from infra.settings import check
 from infra.targets.tpu_vm_settings import TpuVmSettings
 from tests.engine.clone import Clone
@@ -55,5 +56,6 @@ def emulated(work: Path, likes: list[str], timings: Timings | None = None) -> It
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setenv(ENDPOINT, api.url)
+        patch.setenv(APPEARS, "1")  # what is asked for is there at once, and the engine's clock is real
         patch.setenv("STORAGE_EMULATOR_HOST", store.url)
         yield api
