@@ -268,8 +268,8 @@ def _refuse_failed(
         raise ResourceError(f"cannot create {new.path(zone)}: {operation.message}; run `pulumi up` again")
     if late and (operation is None or operation.done):  # kept in the state: it may appear yet
         raise ResourceError(
-            f"{new.path(zone)} was accepted and is not there {appears_s():.0f} seconds later: somebody has deleted it at "
-            f"once, or the API is slow; run `pulumi up` again"
+            f"{new.path(zone)} was accepted and is not there {appears_s():.0f} seconds later: somebody has deleted it "
+            f"at once, or the API is slow; run `pulumi up` again"
         )
 
 
