@@ -278,8 +278,8 @@ def _quotas(family: dict[str, Any], apis: tuple[Api, ...], chips: int, cores_per
     return tuple(
         Quota(
             api=Api(api),
-            on_demand=stated.get("on_demand"),
-            spot=stated.get("spot"),
+            on_demand=_of_size(stated, chips).get("on_demand"),
+            spot=_of_size(stated, chips).get("spot"),
             dimension=stated.get("dimension"),
             unit=QuotaUnit(stated["unit"]),
             units=chips * (cores_per_chip if stated["unit"] == QuotaUnit.CORES else 1),
@@ -289,6 +289,12 @@ def _quotas(family: dict[str, Any], apis: tuple[Api, ...], chips: int, cores_per
         for api, stated in family.get("quotas", {}).items()
         if api in apis
     )
+
+
+def _of_size(stated: dict[str, Any], chips: int) -> dict[str, Any]:
+    """Small slices may be counted against a quota of their own."""
+    serving = stated.get("serving", {})
+    return serving if chips <= serving.get("up_to_chips", 0) else stated
 
 
 def _sources(*written: str | list[str]) -> tuple[Source, ...]:

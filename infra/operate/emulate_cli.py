@@ -28,7 +28,9 @@ def _emulate() -> None:  # pyright: ignore[reportUnusedFunction]  # else a singl
 
 @app.command()
 def tpu(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 takes a free one.")] = 8470,
+    port: Annotated[
+        int, typer.Option(min=0, max=65534, help="On 127.0.0.1; 0 takes a free one. Its buckets are at the next one.")
+    ] = 8470,
     state: Annotated[Path | None, typer.Option(help="Keep the cloud in this file across starts.")] = None,
     speed: Annotated[float, typer.Option(min=0, help="Its clock runs this much faster; 0 stands still.")] = 1,
 ) -> None:
@@ -46,7 +48,7 @@ def tpu(
         # At the same place at each start, since a stack's state says at which service its things were made.
         store = ObjectStore(root, buckets, port=port + 1 if port else 0)
     except OSError as error:
-        fail(f"port {port} and the next one cannot be used ({error.strerror}); give another with --port")
+        fail(f"port {port} and the next one cannot be used ({error.strerror}); give another one with --port")
     except (ValueError, KeyError, TypeError) as error:
         fail(f"{state} is not a state of this emulator ({error}); delete it or give another")
     with contextlib.ExitStack() as stack:

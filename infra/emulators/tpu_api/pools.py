@@ -235,7 +235,6 @@ def quota_name(limit: QuotaLimit, claim: Claim) -> str:
     of_region = limit.place == claim.region
     if stated is None or name is None:
         return f"TPU{claim.row.family.upper()}PerProjectPer{'Region' if of_region else 'Zone'}ForTPUAPI"
-    name = name.replace("Litepod", "LitepodServing") if limit.serving else name
     return name.replace("PerZone", "PerRegion") if of_region and stated.scope is QuotaScope.ZONE else name
 
 
