@@ -28,9 +28,7 @@ def _emulate() -> None:  # pyright: ignore[reportUnusedFunction]  # else a singl
 
 @app.command()
 def tpu(
-    port: Annotated[
-        int, typer.Option(min=0, max=65534, help="On 127.0.0.1; 0 takes a free one. Its buckets are at the next one.")
-    ] = 8470,
+    port: Annotated[int, typer.Option(min=0, max=65534, help="On 127.0.0.1, buckets on the next; 0 takes any.")] = 8470,
     state: Annotated[Path | None, typer.Option(help="Keep the cloud in this file across starts.")] = None,
     speed: Annotated[float, typer.Option(min=0, help="Its clock runs this much faster; 0 stands still.")] = 1,
 ) -> None:
