@@ -34,7 +34,7 @@ from infra.emulators.tpu_api import (
     ZoneRefusal,
 )
 from infra.emulators.tpu_api.records import Hidden, NodeState
-from infra.providers import tpu_api
+from infra.providers import tpu_api, tpu_cleanup
 from infra.providers.resource import ResourceError
 from tests.unit.tpu_stack import EmulatedContext, Stack, wanted
 
@@ -44,6 +44,7 @@ LABELS = {**wanted().labels, "team": "a"}
 # Every state is passed through, in few polls.
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=8, boot_s=8, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
 _WORKERS = 3
+_APPEARS_S = "15"  # longer than an answer of the emulator is late
 _PATIENCE_S = 60.0  # of real time, for a case that should take less than one
 
 
@@ -419,4 +420,5 @@ def _in_child(act: Callable[[], list[Case]]) -> list[Case]:
 
 if __name__ == "__main__":
     tpu_api.types()
+    os.environ[tpu_cleanup.APPEARS] = _APPEARS_S
     main(list(ANSWERS) if sys.argv[1:] == ["answers"] else sys.argv[1:])
