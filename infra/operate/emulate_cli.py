@@ -14,9 +14,8 @@ from typing import Annotated
 
 import typer
 
+from infra.emulated import STORAGE, TPU
 from infra.operate.terminal import fail
-
-ENDPOINT, STORAGE = "SLIPWAY_TPU_ENDPOINT", "STORAGE_EMULATOR_HOST"
 
 app = typer.Typer(no_args_is_help=True, help="Run a cloud service on this machine, without an account.")
 
@@ -54,7 +53,7 @@ def tpu(
         if not state:
             stack.callback(shutil.rmtree, root)
         typer.echo(f"TPU API emulator: {api.url} shows its state")
-        typer.echo(f"in another shell: export {ENDPOINT}={api.url} {STORAGE}={store.url}")
+        typer.echo(f"in another shell: export {TPU}={api.url} {STORAGE}={store.url}")
         typer.echo("it has the buckets of the stacks that are here now; after `slipway stack new` start it again")
         typer.echo("written from the documentation, never compared with the real service; Ctrl-C ends it")
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it

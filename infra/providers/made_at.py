@@ -10,20 +10,21 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from infra import emulated
 from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service
 
 # Of what a resource keeps in the state; a state without one was written by 0.1.0.
 # 1: inputs and outputs. 2: also the service that it was made at.
 VERSION = 2
 VERSION_KEY, SERVICE_KEY = "state_version", "service"
-_STORAGE, _STORAGE_VARIABLE = "storage.googleapis.com", "STORAGE_EMULATOR_HOST"  # the variable is Google's client's
+_STORAGE = "storage.googleapis.com"
 
 
 def stored_at(store: str) -> Service | None:
     """Who keeps an artifact store; None for a directory."""
     if not store.startswith("gs://"):
         return None
-    return Service(_STORAGE, _STORAGE_VARIABLE, os.environ.get(_STORAGE_VARIABLE, ""))
+    return Service(_STORAGE, emulated.STORAGE, os.environ.get(emulated.STORAGE, ""))
 
 
 def notice(service: Service) -> str:
