@@ -107,18 +107,22 @@ def remove_labelled(
     parents = list(parents)
     until = context.now() + settle_s
     while True:
+        last = context.now() >= until
         for parent in parents:
-            _remove_listed(context, parent, wanted, removed)
-        if context.now() >= until:
+            _remove_listed(context, parent, wanted, removed, _SURE if last else 1)
+        if last:
             return list(removed)
         context.report("looking whether something that was asked for a moment ago appears")
         context.wait(min(SETTLE_POLL_S, until - context.now()))
 
 
-def _remove_listed(context: Context, parent: str, wanted: Callable[[Found], bool], removed: dict[str, None]) -> None:
+def _remove_listed(
+    context: Context, parent: str, wanted: Callable[[Found], bool], removed: dict[str, None], sure: int
+) -> None:
+    """sure: how many empty answers in a row are believed."""
     empty = 0
     pauses = tpu_api.polls()
-    while empty < _SURE:
+    while empty < sure:
         try:
             there = _everything(context, parent)
         except tpu_api.ClosedError as error:

@@ -10,13 +10,15 @@ next `up` or `destroy`, and then the cloud is looked at.
 
 from __future__ import annotations
 
+import copy
+import gc
 import json
 import os
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -26,7 +28,6 @@ from infra.emulators.tpu_api import (
     Behaviour,
     Call,
     Cloud,
-    Fault,
     FaultKind,
     QuotaTier,
     Timings,
@@ -36,6 +37,7 @@ from infra.emulators.tpu_api import (
 from infra.emulators.tpu_api.records import Hidden, NodeState
 from infra.providers import tpu_api, tpu_cleanup
 from infra.providers.resource import ResourceError
+from infra.providers.tpu_inputs import QueuedResourceInputs
 from tests.unit.tpu_stack import EmulatedContext, Stack, wanted
 
 SURVIVES, UP, DESTROY, OUTLIVED = "survives", "killed, then up", "killed, then destroy", "provider outlives its engine"
@@ -44,7 +46,7 @@ LABELS = {**wanted().labels, "team": "a"}
 # Every state is passed through, in few polls.
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=8, boot_s=8, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
 _WORKERS = 3
-_APPEARS_S = "15"  # longer than an answer of the emulator is late
+_APPEARS_S = "8"  # longer than an answer of the emulator is late
 _PATIENCE_S = 60.0  # of real time, for a case that should take less than one
 
 
@@ -183,21 +185,30 @@ class Case:
         return f"{self.verb}: {self.kind.name} at {self.rpc} {self.skip}, {self.end}"
 
 
-def calls_of(verb: str) -> list[Call]:
-    """The calls that the verb makes where nothing goes wrong."""
+@dataclass(frozen=True)
+class Start:
+    """What a verb begins with, and the calls that it makes where nothing goes wrong."""
+
+    cloud: dict[str, Any]  # its snapshot
+    state: dict[str, Any]
+    request: QueuedResourceInputs
+    calls: tuple[Call, ...]
+
+
+def start_of(verb: str) -> Start:
     with TpuApi(Cloud(TIMINGS, ALL[verb].behaviour)) as api:
         os.environ[tpu_api.ENDPOINT] = api.url
         stack = Stack(wanted(), api.advance)
         ALL[verb].before(stack, api.cloud)
+        begun = (copy.deepcopy(api.cloud.snapshot()), copy.deepcopy(stack.state), stack.request)
         made = len(api.calls)
         ALL[verb].act(stack)
-        return api.calls[made:]
+        return Start(*begun, tuple(api.calls[made:]))
 
 
-def cases(verb: str) -> list[Case]:
+def cases(verb: str, calls: Sequence[Call]) -> list[Case]:
     """Each call's first time, the last list, and a call that changes something a second time."""
     found: list[Case] = []
-    calls = calls_of(verb)
     for rpc in dict.fromkeys(call.rpc for call in calls):
         count = sum(call.rpc == rpc for call in calls)
         makes_operation = any(call.makes_operation for call in calls if call.rpc == rpc)
@@ -211,7 +222,7 @@ def cases(verb: str) -> list[Case]:
 # --- the actor: engine and provider ---
 
 
-def _act(case: Case, port: int, pipe: Connection) -> None:
+def _act(case: Case, start: Start, port: int, pipe: Connection) -> None:
     """Says each checkpoint and each pause, and goes on when told to."""
     os.environ[tpu_api.ENDPOINT] = f"http://127.0.0.1:{port}"
 
@@ -219,30 +230,14 @@ def _act(case: Case, port: int, pipe: Connection) -> None:
         pipe.send((kind, value))
         return pipe.recv()
 
-    stack = Stack(wanted(), lambda seconds: ask("pause", seconds))
+    stack = Stack(start.request, lambda seconds: ask("pause", seconds), state=copy.deepcopy(start.state))
     stack.checkpoint = lambda: ask("state", stack.state)
-    ALL[case.verb].before(stack, _Remote(ask))  # type: ignore[arg-type]
-    ask("armed", (stack.state, stack.request))
     try:
         ALL[case.verb].act(stack)
     except ResourceError as error:
         pipe.send(("ended", str(error)))
     else:
         pipe.send(("ended", ""))
-
-
-class _Remote:
-    """The cloud, from the actor: its scripts run in the case."""
-
-    def __init__(self, ask: Callable[[str, Any], Any]) -> None:
-        self._ask = ask
-
-    @property
-    def nodes(self) -> list[str]:
-        return self._ask("nodes", None)
-
-    def __getattr__(self, script: str) -> Callable[..., None]:
-        return lambda *arguments: self._ask("script", (script, arguments))
 
 
 # --- the case: emulator, fault, killing ---
@@ -252,15 +247,16 @@ class _CaseError(AssertionError):
     pass
 
 
-def run(case: Case) -> None:
+def run(case: Case, start: Start) -> None:
     """Raises where the cloud is not as it should be afterwards."""
     ours, theirs = Pipe()
     api = TpuApi(Cloud(TIMINGS, ALL[case.verb].behaviour))
+    api.cloud.restore(start.cloud)
     actor = os.fork()  # before the emulator has threads
     if actor == 0:
         status = 1
         try:
-            _act(case, api.port, theirs)
+            _act(case, start, api.port, theirs)
             status = 0
         except EOFError:
             pass
@@ -270,26 +266,25 @@ def run(case: Case) -> None:
     theirs.close()
     os.environ[tpu_api.ENDPOINT] = api.url
     with api:
-        kept, request, said = _watch(case, api, actor, ours)
-        stack = Stack(request, api.advance, state=kept)
+        kept, said = _watch(case, start, api, actor, ours)
+        stack = Stack(start.request, api.advance, state=kept)
         _recover(case, api, stack, said)
 
 
-def _watch(case: Case, api: TpuApi, actor: int, pipe: Connection) -> tuple[dict[str, Any], Any, str]:
-    """Serves the actor until it has ended or is killed. Returns what the engine has in its state."""
-    state: dict[str, Any] = {}
+def _watch(case: Case, start: Start, api: TpuApi, actor: int, pipe: Connection) -> tuple[dict[str, Any], str]:
+    """Serves the actor until it has ended or is killed. Returns what the engine has in its state, and how it ended."""
+    state = start.state
     kept: dict[str, Any] | None = None  # where the engine is dead
-    request: Any = None
-    fault: Fault | None = None
+    fault = api.fail(case.kind, case.rpc, skip=case.skip)
     said = ""
     until = time.monotonic() + _PATIENCE_S
     while True:
         if time.monotonic() > until:
             raise _CaseError("the actor does not end")
-        happened = fault is not None and fault.happened > 0
+        happened = fault.happened > 0
         if happened and case.end == OUTLIVED and kept is None:
             kept = dict(state)
-        if fault is not None and fault.held.is_set() and not fault.release.is_set():
+        if fault.held.is_set() and not fault.release.is_set():
             if case.end in (UP, DESTROY):
                 _kill(actor)
                 fault.release.set()
@@ -299,7 +294,7 @@ def _watch(case: Case, api: TpuApi, actor: int, pipe: Connection) -> tuple[dict[
         if not pipe.poll(0.002):
             continue
         kind, value = pipe.recv()
-        happened = fault is not None and fault.happened > 0
+        happened = fault.happened > 0
         if kind == "broken":
             raise _CaseError(value)
         if kind == "ended":
@@ -315,28 +310,16 @@ def _watch(case: Case, api: TpuApi, actor: int, pipe: Connection) -> tuple[dict[
                 _kill(actor)  # the provider has done its call; nobody is there for the next one
                 break
             state = value
-        if kind == "armed":
-            state, request = value
-            fault = api.fail(case.kind, case.rpc, skip=case.skip)
-        pipe.send(_answer(api, kind, value))
+        if kind == "pause":
+            api.advance(value)
+        pipe.send(None)
     os.waitpid(actor, 0)
     pipe.close()
-    if not fault or not fault.happened:
+    if not fault.happened:
         raise _CaseError("the fault did not happen")
     api.release_all()
     api.faults.clear()
-    return (state if kept is None else kept), request, said
-
-
-def _answer(api: TpuApi, kind: str, value: Any) -> Any:
-    if kind == "pause":
-        api.advance(value)
-    elif kind == "nodes":
-        return list(api.cloud.nodes)
-    elif kind == "script":
-        script, arguments = value
-        getattr(api.cloud, script)(*arguments)
-    return None
+    return (state if kept is None else kept), said
 
 
 def _kill(actor: int) -> None:
@@ -380,10 +363,14 @@ def _check_up(api: TpuApi, stack: Stack) -> None:
 
 
 def main(verbs: list[str]) -> None:
-    wanted_cases = _in_child(lambda: [case for verb in verbs for case in cases(verb)])
+    starts = _in_child(lambda: {verb: start_of(verb) for verb in verbs})
+    every = [case for verb in verbs for case in cases(verb, starts[verb].calls)]
     failures: list[str] = []
     running: dict[int, Case] = {}
-    todo = list(wanted_cases)
+    todo = list(every)
+    gc.collect()
+    gc.disable()  # a case ends soon; a collection would copy every page that it shares with its parent
+    gc.freeze()
     while todo or running:
         while todo and len(running) < _WORKERS:
             case = todo.pop()
@@ -391,7 +378,7 @@ def main(verbs: list[str]) -> None:
             if child == 0:
                 status = 1
                 try:
-                    run(case)
+                    run(case, starts[case.verb])
                     status = 0
                 except BaseException as error:  # noqa: BLE001 - a forked process must not go on as its parent
                     trace = "" if isinstance(error, _CaseError) else traceback.format_exc()
@@ -403,22 +390,27 @@ def main(verbs: list[str]) -> None:
         case = running.pop(ended)
         if code:
             failures.append(str(case))
-    print(json.dumps({"verbs": verbs, "cases": len(wanted_cases), "failures": failures}))
+    print(json.dumps({"verbs": verbs, "cases": len(every), "failures": failures}))
 
 
-def _in_child(act: Callable[[], list[Case]]) -> list[Case]:
+def _in_child[T](act: Callable[[], T]) -> T:
     """In a process of its own, for the emulator has threads and this one must not."""
     ours, theirs = Pipe()
     child = os.fork()
     if child == 0:
-        theirs.send(act())
-        os._exit(0)
-    found: list[Case] = ours.recv()
+        try:
+            theirs.send(act())
+        finally:
+            os._exit(0)
+    theirs.close()
+    value: T = ours.recv()
     os.waitpid(child, 0)
-    return found
+    return value
 
 
 if __name__ == "__main__":
     tpu_api.types()
+    for name in os.environ.keys() - {"HOME", "PATH"}:
+        del os.environ[name]  # each call of an HTTP client looks for proxies among them
     os.environ[tpu_cleanup.APPEARS] = _APPEARS_S
     main(list(ANSWERS) if sys.argv[1:] == ["answers"] else sys.argv[1:])
