@@ -11,7 +11,7 @@ import pytest
 
 from infra.paths import ROOT
 
-FEWEST = {"create": 280, "update": 350, "recover": 360, "move": 440, "refresh": 130, "destroy": 400, "answers": 500}
+FEWEST = {"create": 280, "update": 280, "recover": 360, "move": 440, "refresh": 130, "destroy": 350, "answers": 600}
 
 
 @pytest.mark.parametrize("verb", FEWEST)
