@@ -12,7 +12,7 @@ from typing import Any, cast
 from infra.paths import ROOT, stack_file
 from infra.preview.cost import usd
 from infra.preview.report import StackReport
-from infra.settings import AnySettings, SettingsError, from_text
+from infra.stack_file.settings import AnySettings, SettingsError, from_text
 from training.run_spec import differences
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.hardware import Api, QuotaScope
-from infra.targets.tpu_vm_settings import Tier, TpuVmSettings
+from infra.targets.tpu_vm.settings import Tier, TpuVmSettings
 
 
 @dataclass(frozen=True)

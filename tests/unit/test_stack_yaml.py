@@ -11,9 +11,9 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from infra import stack_yaml
-from infra.settings import AnySettings, SettingsError, from_engine, from_text, stack_names
-from infra.stack_yaml import NAMESPACE, StackFileError
+from infra.stack_file import stack_yaml
+from infra.stack_file.settings import AnySettings, SettingsError, from_engine, from_text, stack_names
+from infra.stack_file.stack_yaml import NAMESPACE, StackFileError
 from tests.unit.test_settings import LOCAL
 from tests.unit.test_settings_fuzz import mutated
 

@@ -1,0 +1,38 @@
+"""Types of keys that every stack in the cloud has: whose project, what names begin with, who pays, rules it breaks.
+
+Owns their checks. Refuses to own the rules themselves (infra/names.py, infra/rules/guardrails.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from infra import names
+from infra.rules import guardrails
+
+
+def _without[T](problem: Callable[[T], str | None]) -> AfterValidator:
+    """Refuses a value of which `problem` has one, in its words."""
+
+    def check(value: T) -> T:
+        if found := problem(value):
+            raise ValueError(found)
+        return value
+
+    return AfterValidator(check)
+
+
+def _owner_problem(owner: str) -> str | None:
+    if names.label_value(owner):
+        return None
+    return "has no letter or digit; give a name or an e-mail address, for it labels what is billed"
+
+
+type Project = Annotated[str, _without(names.project_problem)]
+type Region = Annotated[str, _without(names.region_problem)]
+type Prefix = Annotated[str, _without(names.prefix_problem)]
+type Owner = Annotated[str, Field(min_length=1), _without(_owner_problem)]
+type Allowed = Annotated[tuple[str, ...], _without(guardrails.unknown_rules)]
