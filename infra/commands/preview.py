@@ -19,7 +19,7 @@ from infra.preview.cost import usd
 from infra.preview.planned_changes import Change, PreviewError
 from infra.preview.report import StackReport
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.settings import AnySettings, Settings, SettingsError
+from infra.stack_file.settings import Settings, SettingsError, StackSettings
 from infra.targets.tpu_vm.plan import run_spec
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
@@ -133,7 +133,7 @@ def _because(change: Change) -> str:
 # --- all stacks ---
 
 
-def _report(settings: AnySettings) -> StackReport | None:
+def _report(settings: StackSettings) -> StackReport | None:
     return report.of_stack(settings, run_spec(settings)) if isinstance(settings, TpuVmSettings) else None
 
 
@@ -175,7 +175,7 @@ def _summary(stack: str) -> tuple[str, ...]:
         cells |= {"chips": f"{chips:,}", "slices": f"{settings.slices}", "hosts": f"{hosts}"}
         cells |= {"$/hour": "$0", "$/run": "$0"}
     else:
-        cells |= {"zones": settings.region, "$/hour": report.UNKNOWN}
+        cells |= {"zones": settings.place, "$/hour": report.UNKNOWN}
     return tuple(cells.values())
 
 

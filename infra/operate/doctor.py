@@ -27,7 +27,7 @@ from infra.paths import ARTIFACTS, ROOT, TRAINING, UV
 from infra.preview import quota
 from infra.preview.quota import QuotaNeed
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.settings import AnySettings, Settings, SettingsError
+from infra.stack_file.settings import Settings, SettingsError, StackSettings
 from infra.standins import choose
 from infra.standins.gcp import schema
 from infra.targets.foundation.settings import Egress, FoundationSettings, how_to_make
@@ -83,7 +83,7 @@ def findings(stack: str | None) -> Iterator[Finding]:
 # --- this machine ---
 
 
-def _stack_files(stack: str | None) -> tuple[AnySettings | None, Finding]:
+def _stack_files(stack: str | None) -> tuple[StackSettings | None, Finding]:
     if stack is not None:
         try:
             settings = stack_settings.any_from_file(stack)
@@ -102,7 +102,7 @@ def _stack_files(stack: str | None) -> tuple[AnySettings | None, Finding]:
     return None, _ok("stack files", f"all {len(every)} can be used; of one: slipway doctor STACK")
 
 
-def _emulated(settings: AnySettings | None) -> Iterator[Finding]:
+def _emulated(settings: StackSettings | None) -> Iterator[Finding]:
     """What is not asked of Google although it looks like it; first, for it is about all that follows."""
     for sentence in emulated.sentences(os.environ, str(settings.target) if settings else ""):
         yield _not_asked("emulated", sentence)
@@ -142,7 +142,7 @@ def _environment() -> Finding:
     )
 
 
-def _locks(settings: AnySettings | None) -> Iterator[Finding]:
+def _locks(settings: StackSettings | None) -> Iterator[Finding]:
     """The operator's lock and the hosts': present, and made of what is asked for today."""
     if not os.access(UV, os.X_OK):
         yield _not_asked("locks", "there is no uv to ask")
@@ -176,7 +176,7 @@ def _is_export(platform: str, lock: Path) -> bool:
     return tomllib.loads(exported.stdout)["packages"] == tomllib.loads(lock.read_text())["packages"]
 
 
-def _plugin(settings: AnySettings | None) -> Finding:
+def _plugin(settings: StackSettings | None) -> Finding:
     ours = ROOT / "infra" / "providers" / "pulumi-resource-slipway"
     if not os.access(ours, os.X_OK):
         return _wrong("plugin", f"{ours.relative_to(ROOT)} cannot be executed; run: chmod +x {ours.relative_to(ROOT)}")

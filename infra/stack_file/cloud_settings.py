@@ -1,4 +1,4 @@
-"""Types of keys that every stack in the cloud has: whose project, what names begin with, who pays, rules it breaks.
+"""Keys of every stack in the cloud, whether it trains or not: whose project, what names begin with, who pays, rules.
 
 Owns their checks. Refuses to own the rules themselves (infra/names.py, infra/rules/guardrails.py).
 """
@@ -12,14 +12,15 @@ from pydantic import AfterValidator, Field
 
 from infra import names
 from infra.rules import guardrails
+from infra.stack_file.settings import StackSettings
 
 
 def _without[T](problem: Callable[[T], str | None]) -> AfterValidator:
     """Refuses a value of which `problem` has one, in its words."""
 
     def check(value: T) -> T:
-        if found := problem(value):
-            raise ValueError(found)
+        if sentence := problem(value):
+            raise ValueError(sentence)
         return value
 
     return AfterValidator(check)
@@ -31,8 +32,13 @@ def _owner_problem(owner: str) -> str | None:
     return "has no letter or digit; give a name or an e-mail address, for it labels what is billed"
 
 
-type Project = Annotated[str, _without(names.project_problem)]
 type Region = Annotated[str, _without(names.region_problem)]
-type Prefix = Annotated[str, _without(names.prefix_problem)]
-type Owner = Annotated[str, Field(min_length=1), _without(_owner_problem)]
-type Allowed = Annotated[tuple[str, ...], _without(guardrails.unknown_rules)]
+
+
+class CloudSettings(StackSettings):
+    """`allow` names the rules of infra/rules/guardrails.py that the stack breaks on purpose."""
+
+    project: Annotated[str, _without(names.project_problem)]
+    owner: Annotated[str, Field(min_length=1), _without(_owner_problem)]
+    prefix: Annotated[str, _without(names.prefix_problem)] = "slipway"
+    allow: Annotated[tuple[str, ...], _without(guardrails.unknown_rules)] = ()

@@ -11,7 +11,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -24,9 +24,6 @@ from infra.targets import registry
 from infra.targets.registry import Target
 from training.run_spec import MaxTextValue
 from training.sharding import MeshError, resolve_mesh
-
-if TYPE_CHECKING:
-    from infra.targets.foundation.settings import FoundationSettings
 
 SYNTHETIC = "synthetic"
 
@@ -73,14 +70,21 @@ class DataOptions(_Frozen):
     seed: int = Field(0, ge=0, lt=2**31)
 
 
-class Settings(_Frozen):
-    """A stack that trains. `training` holds MaxText fields as the user wrote them, already checked against its schema.
-
-    A target adds its own keys in a subclass.
-    """
+class StackSettings(_Frozen):
+    """Any stack. A target's settings are a subclass, with its own keys."""
 
     stack: str
     target: Target
+
+    @property
+    def place(self) -> str:
+        """The region that it is in; `-` is this machine."""
+        return "-"
+
+
+class Settings(StackSettings):
+    """A stack that trains. `training` holds MaxText fields as the user wrote them, checked against its schema."""
+
     accelerator: str
     slices: int = Field(1, ge=1, le=512)
     steps: int = Field(ge=1, le=100_000_000)
@@ -108,12 +112,9 @@ class Settings(_Frozen):
         """What the target asks of the accelerator and of where it is. Raises SettingsError."""
 
 
-type AnySettings = Settings | FoundationSettings
-
-
 def from_engine(
     stack: str, config: Mapping[str, str], secret_keys: Iterable[str] = (), text: str | None = None
-) -> AnySettings:
+) -> StackSettings:
     """Settings from the engine's configuration: every value a string, objects and lists as JSON.
 
     The engine fills in the defaults of Pulumi.yaml's schema, for every target's keys; they are left out again, because
@@ -135,7 +136,7 @@ def from_engine(
     return _of_values(stack, values)
 
 
-def from_text(stack: str, text: str) -> AnySettings:
+def from_text(stack: str, text: str) -> StackSettings:
     """Settings from a stack file's text, read as the engine reads it. Raises SettingsError for no mapping, too."""
     try:
         values = stack_yaml.written(text)
@@ -144,7 +145,7 @@ def from_text(stack: str, text: str) -> AnySettings:
     return _of_values(stack, values)
 
 
-def _of_values(stack: str, values: Mapping[str, Any]) -> AnySettings:
+def _of_values(stack: str, values: Mapping[str, Any]) -> StackSettings:
     """Settings of what a stack says, whoever has read it."""
     try:
         typed = {name: stack_yaml.typed(name, value) for name, value in values.items()}
@@ -153,7 +154,7 @@ def _of_values(stack: str, values: Mapping[str, Any]) -> AnySettings:
     return check(stack, typed)
 
 
-def any_from_file(stack: str) -> AnySettings:
+def any_from_file(stack: str) -> StackSettings:
     """Settings of a stack file. Raises SettingsError if there is none, or more than one, or it is not UTF-8."""
     path = stack_file(stack)
     text = read(stack)
@@ -186,7 +187,7 @@ def from_file(stack: str) -> Settings:
     return that_trains(any_from_file(stack))
 
 
-def that_trains(settings: AnySettings) -> Settings:
+def that_trains(settings: StackSettings) -> Settings:
     if not isinstance(settings, Settings):
         raise SettingsError(f"stack '{settings.stack}' trains nothing: it holds what other stacks stand on")
     return settings
@@ -197,7 +198,7 @@ def stack_names() -> list[str]:
     return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in STACKS.glob("Pulumi.*.yaml"))
 
 
-def check(stack: str, values: Mapping[str, Any]) -> AnySettings:
+def check(stack: str, values: Mapping[str, Any]) -> StackSettings:
     """Typed settings from plain values; the one place where a stack's rules are applied."""
     if stack in SHARED or not re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,99}", stack):
         raise SettingsError(

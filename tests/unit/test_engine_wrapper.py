@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.engine import command_line, locks, wrapper
+from infra.engine import command_line, home, locks, wrapper
 from infra.engine.proxy import without_proxy_on_loopback
 from infra.standins import choose
 

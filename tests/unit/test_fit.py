@@ -25,9 +25,10 @@ from infra.preview.fit.gate import gate
 from infra.preview.fit.judge import MEASURED, Measured
 from infra.preview.fit.train_step import Question, of_stack
 from infra.preview.fit.verdict import Traffic, Verdict, VerdictError, from_text, to_text
+from infra.stack_file.cloud_training import FitCheck
 from infra.stack_file.settings import SettingsError, any_from_file, stack_names
 from infra.targets.tpu_vm.plan import plan, run_spec
-from infra.targets.tpu_vm.settings import FitCheck, TpuVmSettings
+from infra.targets.tpu_vm.settings import TpuVmSettings
 
 SIZES = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
 FITS = Verdict(

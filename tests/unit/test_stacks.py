@@ -22,11 +22,12 @@ from infra.paths import STACKS
 from infra.preview import compare, planned_changes, report
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
+from infra.stack_file.cloud_training import Tier
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_text, stack_names
 from infra.targets.registry import Target
 from infra.targets.tpu_vm.plan import host_script, plan, request_inputs, run_spec
 from infra.targets.tpu_vm.provider.tpu_inputs import body, problems
-from infra.targets.tpu_vm.settings import Tier, TpuVmSettings
+from infra.targets.tpu_vm.settings import TpuVmSettings
 from infra.targets.tpu_vm.startup_script import HEADER, startup_script
 from training.run_spec import parse
 from training.sharding import resolve_mesh

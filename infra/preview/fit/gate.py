@@ -8,8 +8,9 @@ from __future__ import annotations
 from infra.preview.fit import levers
 from infra.preview.fit.train_step import Question
 from infra.preview.fit.verdict import Verdict
+from infra.stack_file.cloud_training import FitCheck
 from infra.stack_file.settings import SettingsError
-from infra.targets.tpu_vm.settings import FitCheck, TpuVmSettings
+from infra.targets.tpu_vm.settings import TpuVmSettings
 
 
 def gate(settings: TpuVmSettings, verdict: Verdict, buying: bool) -> tuple[str, ...]:

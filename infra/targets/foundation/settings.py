@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from infra import names
 from infra.rules import google_checks
-from infra.stack_file.cloud_settings import Allowed, Owner, Prefix, Project, Region
+from infra.stack_file.cloud_settings import CloudSettings, Region
 from infra.stack_file.settings import Absent, SettingsError, any_from_file, stack_names
+from infra.targets.registry import Target
 
 _SERVICES = (
     "artifactregistry",
@@ -40,27 +41,24 @@ class Egress(StrEnum):
     NAT = "nat"
 
 
-class FoundationSettings(BaseModel):
+class FoundationSettings(CloudSettings):
     """One foundation. Money is in US dollars.
 
     `soft_delete_days` is how long a deleted object can be brought back: 0 is not at all.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    stack: str
-    target: Literal["foundation"] = "foundation"
-    project: Project
+    target: Target = Target.FOUNDATION
     region: Region
-    prefix: Prefix = "slipway"
-    owner: Owner
     egress: Egress = Egress.NONE
     subnet_cidr: str = "10.0.0.0/20"
     secrets: tuple[str, ...] = ("wandb", "huggingface")
     budget_usd: Absent[Annotated[int, Field(ge=1)]] = None
     budget_billing_account: Absent[str] = None
     soft_delete_days: int = 7
-    allow: Allowed = ()
+
+    @property
+    def place(self) -> str:
+        return self.region
 
     @property
     def names(self) -> names.Names:

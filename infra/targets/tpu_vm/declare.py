@@ -20,13 +20,14 @@ from infra.preview.fit.compile_request import FitRequest
 from infra.preview.fit.compiler import Limits
 from infra.preview.fit.verdict import Verdict
 from infra.rules import enforce
+from infra.stack_file.cloud_training import FitCheck
 from infra.stack_file.settings import SettingsError
 from infra.targets.foundation.settings import how_to_make
 from infra.targets.tpu_vm.component import TpuSlice, TpuSliceArgs
 from infra.targets.tpu_vm.plan import TpuVmPlan, plan
 from infra.targets.tpu_vm.provider.slice_ready import SliceReadyInputs
 from infra.targets.tpu_vm.provider.tpu_stack_guard import TpuStackGuardInputs
-from infra.targets.tpu_vm.settings import FitCheck, TpuVmSettings
+from infra.targets.tpu_vm.settings import TpuVmSettings
 from training.run_spec import RunSpec
 
 _PATIENCE_S = 20.0  # before anything is made, a bucket that does not answer is better said than waited for

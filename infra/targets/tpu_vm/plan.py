@@ -20,9 +20,10 @@ from infra.preview.fit.compile_request import FitRequest
 from infra.preview.fit.verdict import Verdict
 from infra.preview.report import StackReport
 from infra.runs import run_plan
+from infra.stack_file.cloud_training import Tier
 from infra.stack_file.settings import SettingsError
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
-from infra.targets.tpu_vm.settings import Tier, TpuVmSettings
+from infra.targets.tpu_vm.settings import TpuVmSettings
 from infra.targets.tpu_vm.startup_script import HostScript, startup_script
 from training.run_spec import RunSpec
 
