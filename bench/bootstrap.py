@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.record import Figure, figure
-from infra.artifacts.bundle import BundleContents, collect
 from infra.artifacts.layout import bundle_key
-from infra.local.bootstrap import COMMAND, Installation
-from infra.operate import wheelhouses
+from infra.host_software import wheelhouses
+from infra.host_software.bundle import BundleContents, collect
+from infra.host_software.installation import COMMAND, Installation
+from infra.host_software.wheels.locks import STABLE, lock_path
+from infra.host_software.wheels.selection import LockedFile, locked_files
 from infra.paths import ARTIFACTS, TRAINING, UV, WORK
-from infra.wheels.locks import STABLE, lock_path
-from infra.wheels.selection import LockedFile, locked_files
 
 _REPETITIONS = 5
 _TPU_EXTRA = "maxtext[tpu]==0.2.5"

@@ -15,12 +15,12 @@ import psutil
 
 from bench.record import Figure, figure
 from infra import hardware
-from infra.operate.fit_ask import answer
+from infra.operate.interactive_fit import answer
 from infra.paths import ROOT
 from infra.preview.fit import cache, compiler
 from infra.preview.fit.compiler import Limits
-from infra.preview.fit.question import Question, of_accelerator
-from infra.settings import stack_names
+from infra.preview.fit.train_step import Question, of_accelerator
+from infra.stack_file.settings import stack_names
 from training.maxtext_config import command_line
 
 _PAIRS = 3
@@ -116,14 +116,15 @@ def _train_compile(question: Question) -> float:
 
 _ADDED = """
 import json, time
-from infra import run_plan, settings as stack_settings
-from infra.host_software import host_software
+from infra.runs import run_plan
+from infra.stack_file import settings as stack_settings
+from infra.host_software.derive import host_software
 settings = stack_settings.from_file("v6e-32")
 spec = run_plan.run_spec(settings, "/", None)
 began = time.perf_counter()
-from infra.preview.fit import ask, roofline
+from infra.preview.fit import lookup, roofline
 from infra.preview.fit.compiler import Limits
-verdict = ask.settle(ask.request_of(settings, spec), Limits(), print)
+verdict = lookup.settle(lookup.request_of(settings, spec), Limits(), print)
 str(roofline.estimate(verdict, settings.row, "full"))
 print(json.dumps({"seconds": time.perf_counter() - began, "fits": verdict.fits}))
 """

@@ -9,7 +9,7 @@ import time
 
 from bench.baseline import STACK, beside, preview, ratios
 from bench.record import Figure, figure
-from infra.settings import stack_names
+from infra.stack_file.settings import stack_names
 
 REPETITIONS = 9
 ONE, MANY = "v6e-8", "v6e-8x32"

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.record import Figure, reaches
 from infra.paths import ROOT
-from infra.preview.resources import changes
+from infra.preview.planned_changes import changes
 from tests.engine import states
 from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import emulated

@@ -23,8 +23,8 @@ import psutil
 from bench.preview import ratios
 from bench.record import Figure, figure, reaches
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
-from infra.providers import tpu_api
 from infra.providers.resource import ResourceError
+from infra.targets.tpu_vm.provider import tpu_api
 from tests.engine.clone import Clone
 from tests.engine.project import until
 from tests.engine.tpu_cloud import PROJECT, emulated, write

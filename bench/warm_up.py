@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from bench.record import Figure, figure
-from infra.local import processes
+from infra.targets.local import processes
 from tests.engine.clone import Clone
 
 REPETITIONS = 5

@@ -1,4 +1,4 @@
-from infra import early_provider
+from infra.engine import early_provider
 
 early_provider.begin()
 

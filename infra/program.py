@@ -8,8 +8,8 @@ import signal
 import pulumi
 from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
-from infra import settings as stack_settings
-from infra.settings import SettingsError
+from infra.stack_file import settings as stack_settings
+from infra.stack_file.settings import SettingsError
 from infra.targets.registry import Target, declare
 
 

@@ -1,7 +1,7 @@
 """MaxText's arguments for one host, from the run spec. Pure: standard library only.
 
 Owns the fields that are a host's own business and those that every run needs, for the traps named here. Refuses to own
-what a stack may choose (infra/run_plan.py) and MaxText's own rules.
+what a stack may choose (infra/runs/run_plan.py) and MaxText's own rules.
 """
 
 from __future__ import annotations

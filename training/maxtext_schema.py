@@ -1,7 +1,8 @@
 """`python -m training.maxtext_schema > training/maxtext_schema.json`: MaxText's typed fields as a table.
 
 Runs in the hosts' environment, so the table is of the locked MaxText; infra/ checks a stack's `training:` against it
-without importing MaxText. Owns the table's form. Refuses to own what Slipway sets itself (infra/maxtext_fields.py).
+without importing MaxText. Owns the table's form. Refuses to own what Slipway sets itself
+(infra/stack_file/maxtext_fields.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The run spec: what every host of a stack runs, as one YAML file. A leaf: standard library and yaml only.
 
 Owns the contract between infra/ (which writes it) and training/launch.py (which obeys it): its fields, its identity and
-its parser. Refuses to own how values are chosen (infra/settings.py) and who a host is (training/hosts.py).
+its parser. Refuses to own how values are chosen (infra/stack_file/settings.py) and who a host is (training/hosts.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`slipway doctor`: what a stack needs, and whether it is there: one finding per thing, with the fix.
 
 Owns the list of things and their sentences. Refuses to change anything, and to guess: what could not be asked says why.
-What this machine has needs no account; the rest is asked of Google (infra/operate/google_project.py). Not run against
+What this machine has needs no account; the rest is asked of Google (infra/google/google_project.py). Not run against
 Google's own service.
 """
 
@@ -15,22 +15,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from infra import emulated, engine, engine_home, engine_locks, host_software, names
-from infra import settings as stack_settings
+from infra import emulated, names
 from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.store import LocalStore, NoBucketError, StoreError, open_store
-from infra.operate import google_project, permissions
-from infra.operate.google_project import GoogleError, GoogleProject
+from infra.engine import home, locks, wrapper
+from infra.google import google_project, permissions
+from infra.google.google_project import GoogleError, GoogleProject
+from infra.host_software import derive
+from infra.host_software.wheels.locks import STABLE, LockError, lock_path, read_lock
 from infra.paths import ARTIFACTS, ROOT, TRAINING, UV
 from infra.preview import quota
 from infra.preview.quota import QuotaNeed
-from infra.settings import AnySettings, Settings, SettingsError
+from infra.stack_file import settings as stack_settings
+from infra.stack_file.settings import Settings, SettingsError, StackSettings
 from infra.standins import choose
 from infra.standins.gcp import schema
-from infra.targets.foundation_settings import Egress, FoundationSettings, how_to_make
-from infra.targets.tpu_vm_plan import artifacts
-from infra.targets.tpu_vm_settings import TpuVmSettings
-from infra.wheels.locks import STABLE, LockError, lock_path, read_lock
+from infra.targets.foundation.settings import Egress, FoundationSettings, how_to_make
+from infra.targets.tpu_vm.plan import artifacts
+from infra.targets.tpu_vm.settings import TpuVmSettings
 
 SETUP = "run: make setup"
 BUCKET_PATIENCE_S = 10.0
@@ -81,7 +83,7 @@ def findings(stack: str | None) -> Iterator[Finding]:
 # --- this machine ---
 
 
-def _stack_files(stack: str | None) -> tuple[AnySettings | None, Finding]:
+def _stack_files(stack: str | None) -> tuple[StackSettings | None, Finding]:
     if stack is not None:
         try:
             settings = stack_settings.any_from_file(stack)
@@ -100,7 +102,7 @@ def _stack_files(stack: str | None) -> tuple[AnySettings | None, Finding]:
     return None, _ok("stack files", f"all {len(every)} can be used; of one: slipway doctor STACK")
 
 
-def _emulated(settings: AnySettings | None) -> Iterator[Finding]:
+def _emulated(settings: StackSettings | None) -> Iterator[Finding]:
     """What is not asked of Google although it looks like it; first, for it is about all that follows."""
     for sentence in emulated.sentences(os.environ, str(settings.target) if settings else ""):
         yield _not_asked("emulated", sentence)
@@ -108,8 +110,8 @@ def _emulated(settings: AnySettings | None) -> Iterator[Finding]:
 
 def _engine() -> Finding:
     try:
-        directory = engine.engine_directory(ROOT)
-    except engine.RefusalError as error:
+        directory = wrapper.engine_directory(ROOT)
+    except wrapper.RefusalError as error:
         return _wrong("engine", str(error))
     done = _run(directory / "pulumi", "version")
     if done.returncode:
@@ -140,7 +142,7 @@ def _environment() -> Finding:
     )
 
 
-def _locks(settings: AnySettings | None) -> Iterator[Finding]:
+def _locks(settings: StackSettings | None) -> Iterator[Finding]:
     """The operator's lock and the hosts': present, and made of what is asked for today."""
     if not os.access(UV, os.X_OK):
         yield _not_asked("locks", "there is no uv to ask")
@@ -174,7 +176,7 @@ def _is_export(platform: str, lock: Path) -> bool:
     return tomllib.loads(exported.stdout)["packages"] == tomllib.loads(lock.read_text())["packages"]
 
 
-def _plugin(settings: AnySettings | None) -> Finding:
+def _plugin(settings: StackSettings | None) -> Finding:
     ours = ROOT / "infra" / "providers" / "pulumi-resource-slipway"
     if not os.access(ours, os.X_OK):
         return _wrong("plugin", f"{ours.relative_to(ROOT)} cannot be executed; run: chmod +x {ours.relative_to(ROOT)}")
@@ -194,7 +196,7 @@ def _plugin(settings: AnySettings | None) -> Finding:
 def _wheelhouse(settings: Settings) -> Finding:
     """Whether what hosts install is built; a python_archive and an overlay are read on the way."""
     try:
-        wheels = host_software.wheelhouse(settings, settings.row.platform)
+        wheels = derive.wheelhouse(settings, settings.row.platform)
     except SettingsError as error:
         return _wrong("wheelhouse", str(error))
     with_python = f", with {settings.python_archive}" if settings.python_archive else ""
@@ -207,19 +209,19 @@ def _wheelhouse(settings: Settings) -> Finding:
 
 def _stack_lock(stack: str | None) -> Finding:
     """Locks of the engine on stacks, where the state is in this clone."""
-    project = engine.read_text(ROOT / "Pulumi.yaml")
-    if engine.user_chose_backend(os.environ, engine.read_text(engine_home.credentials_path(os.environ)), project):
+    project = wrapper.read_text(ROOT / "Pulumi.yaml")
+    if wrapper.user_chose_backend(os.environ, wrapper.read_text(home.credentials_path(os.environ)), project):
         return _not_asked("stack lock", "the state is in a backend of your own, whose locks `pulumi cancel` removes")
     hostname, held = os.uname().nodename, list[str]()
-    for lock in engine_locks.read_locks(engine.state_directory(ROOT), engine.project_name(project), stack):
-        process = None if lock.pid is None else engine_locks.find_process(lock.pid)
-        if engine_locks.holder_is_gone(lock, hostname, process):
+    for lock in locks.read_locks(wrapper.state_directory(ROOT), wrapper.project_name(project), stack):
+        process = None if lock.pid is None else locks.find_process(lock.pid)
+        if locks.holder_is_gone(lock, hostname, process):
             cancel = f".venv/bin/pulumi cancel --yes --stack {lock.stack}"
             return _wrong(
                 "stack lock", f"a killed pulumi (pid {lock.pid}) left stack '{lock.stack}' locked; run: {cancel}"
             )
         if process is None:
-            return _wrong("stack lock", engine_locks.explain(lock))
+            return _wrong("stack lock", locks.explain(lock))
         held.append(f"'{lock.stack}' is in use by pid {lock.pid}")
     return _ok("stack lock", "; ".join(held) or "none is left")
 

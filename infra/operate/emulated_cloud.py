@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.artifacts.layout import wheelhouse_key
-from infra.settings import SettingsError, any_from_file, stack_names
-from infra.targets.tpu_vm_plan import artifacts, plan
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.stack_file.settings import SettingsError, any_from_file, stack_names
+from infra.targets.tpu_vm.plan import artifacts, plan
+from infra.targets.tpu_vm.settings import TpuVmSettings
 
 
 def stacks_here() -> list[TpuVmSettings]:

@@ -9,15 +9,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from infra.operate import fit_ask, tables
+from infra.commands import tables
+from infra.operate import interactive_fit
 from infra.preview import cost
 from infra.preview.fit import cache, roofline
 from infra.preview.fit.compiler import Limits
 from infra.preview.fit.judge import MEASURED, Measured
-from infra.preview.fit.question import Question, of_stack
+from infra.preview.fit.train_step import Question, of_stack
 from infra.preview.fit.verdict import Verdict
-from infra.settings import Settings, any_from_file, stack_names
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.stack_file.settings import Settings, any_from_file, stack_names
+from infra.targets.tpu_vm.settings import TpuVmSettings
 
 _UNKNOWN = "unknown"
 
@@ -50,7 +51,11 @@ def all_stacks(limits: Limits, ship: bool) -> Rows:
         for name in stacks:
             question = of_stack(name, {})
             found.append(
-                (name, question, fit_ask.answer(question, limits, lambda said: bar.update(task, description=said)))
+                (
+                    name,
+                    question,
+                    interactive_fit.answer(question, limits, lambda said: bar.update(task, description=said)),
+                )
             )
             bar.advance(task)
     if ship:
@@ -105,10 +110,10 @@ def judged(limits: Limits, ship: bool) -> Rows:
     """Predicted against measured step times. A roofline is never slower than what is measured, if it is right."""
     rows: list[tuple[str, ...]] = []
     verdicts: list[Verdict] = []
-    with fit_ask.shown() as say:
+    with interactive_fit.shown() as say:
         for one in MEASURED:
             question = one.question
-            verdicts.append(verdict := fit_ask.answer(question, limits, say))
+            verdicts.append(verdict := interactive_fit.answer(question, limits, say))
             rows.append(_judged_row(one, question, verdict))
     if ship:
         _ship(verdicts, cache.JUDGED)

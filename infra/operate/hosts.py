@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from infra.local.hosts import HostState
-from infra.operate.local_hosts import LocalHosts
 from infra.paths import ARTIFACTS
-from infra.settings import Target
-from infra.targets.tpu_vm_plan import artifacts
+from infra.stack_file.settings import Target
+from infra.targets.local.host_directory import HostState
+from infra.targets.local.hosts import LocalHosts
+from infra.targets.tpu_vm.plan import artifacts
 
 
 class Hosts(Protocol):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from infra import hardware
 from infra.hardware import Accelerator
 from infra.names import PLACEHOLDER_PROJECT
-from infra.settings import SettingsError
+from infra.stack_file.settings import SettingsError
 
 # The salt of the empty passphrase, as in every shipped stack: without one, the first command would change the file.
 SALT = "v1:zN36BGtrBVI=:v1:lfYQD51tTypdvAZa:aWaSSGYADAuzF4AGrka6BrAIPGZ+lg=="

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from infra.local.hosts import FINISHED, LOST, RUNNING, HostState
+from infra.targets.local.host_directory import FINISHED, LOST, RUNNING, HostState
 
 # The stack's phase is the first of these that any of its hosts is in.
 _ORDER = ("failed", LOST, "interrupted", "bootstrapping", "starting", "compiling", "training", FINISHED)

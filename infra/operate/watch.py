@@ -12,10 +12,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from infra.local.hosts import FINISHED, RUN_SPEC
-from infra.operate.curve import draw
 from infra.operate.hosts import Hosts
+from infra.operate.loss_curve import draw
 from infra.operate.report import ABSENT, HostRow, Losses, StackReport, losses, stack_report
+from infra.targets.local.host_directory import FINISHED, RUN_SPEC
 from training.data.identity import DataError
 from training.data.prepared import read_prepared
 from training.run_spec import DataSpec, parse

@@ -12,7 +12,7 @@ from typing import Any, cast
 from infra.paths import ROOT, stack_file
 from infra.preview.cost import usd
 from infra.preview.report import StackReport
-from infra.settings import AnySettings, SettingsError, from_text
+from infra.stack_file.settings import SettingsError, StackSettings, from_text
 from training.run_spec import differences
 
 
@@ -29,7 +29,7 @@ class Line:
         return self.then != self.now
 
 
-def at(revision: str, stack: str) -> AnySettings | None:
+def at(revision: str, stack: str) -> StackSettings | None:
     """The stack's settings at a revision; None where there was no such stack. Raises SettingsError."""
     name = stack_file(stack).relative_to(ROOT).as_posix()
     known = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
@@ -46,7 +46,7 @@ def at(revision: str, stack: str) -> AnySettings | None:
         raise SettingsError(f"the stack at {revision} cannot be read by this version: {error}") from None
 
 
-def settings_changed(then: AnySettings, now: AnySettings) -> list[str]:
+def settings_changed(then: StackSettings, now: StackSettings) -> list[str]:
     """One line per key that differs, `key: old -> new`."""
     return differences(_flat(then.model_dump(mode="json")), _flat(now.model_dump(mode="json")))
 

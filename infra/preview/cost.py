@@ -16,8 +16,9 @@ from enum import StrEnum
 
 from infra import durations
 from infra.hardware import Accelerator
-from infra.settings import SettingsError
-from infra.targets.tpu_vm_settings import Tier, TpuVmSettings
+from infra.stack_file.cloud_training import Tier
+from infra.stack_file.settings import SettingsError
+from infra.targets.tpu_vm.settings import TpuVmSettings
 from training.run_spec import RunSpec
 
 # The share of the peak that a run reaches. Assumed, not measured: no slice was ever used, and a slower run costs more.

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.hardware import Api, QuotaScope
-from infra.targets.tpu_vm_settings import Tier, TpuVmSettings
+from infra.stack_file.cloud_training import Tier
+from infra.targets.tpu_vm.settings import TpuVmSettings
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from typing import Any
 
 from infra.preview import cost, quota
 from infra.preview.cost import Cost, usd
-from infra.preview.fit import ask, roofline
-from infra.preview.fit.request import FitRequest
+from infra.preview.fit import lookup, roofline
+from infra.preview.fit.compile_request import FitRequest
 from infra.preview.fit.roofline import Estimate
 from infra.preview.fit.verdict import Verdict
 from infra.preview.quota import QuotaNeed
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.targets.tpu_vm.settings import TpuVmSettings
 from training.run_spec import RunSpec
 from training.sharding import resolve_mesh
 
@@ -93,10 +93,12 @@ class StackReport:
         }
 
 
-def of_stack(settings: TpuVmSettings, spec: RunSpec, judge: Callable[[FitRequest], Verdict] = ask.known) -> StackReport:
+def of_stack(
+    settings: TpuVmSettings, spec: RunSpec, judge: Callable[[FitRequest], Verdict] = lookup.known
+) -> StackReport:
     """`judge` says whether the train step fits; by default nothing is compiled for it."""
     row = settings.row
-    request = ask.request_of(settings, spec)
+    request = lookup.request_of(settings, spec)
     verdict = judge(request)
     return StackReport(
         stack=settings.stack,

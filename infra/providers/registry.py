@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from infra.providers.bundle import Bundle
-from infra.providers.local_host import LocalHost
-from infra.providers.prepared_data import PreparedData
-from infra.providers.queued_resource import QueuedResource
+from infra.providers.bundle_resource import Bundle
+from infra.providers.prepared_data_resource import PreparedData
 from infra.providers.resource import Resource
-from infra.providers.run_record import Run
-from infra.providers.slice_ready import SliceReady
-from infra.providers.stack_guard import StackGuard
-from infra.providers.tpu_stack_guard import TpuStackGuard
-from infra.providers.wheelhouse import Wheelhouse
+from infra.providers.run_resource import Run
+from infra.providers.wheelhouse_resource import Wheelhouse
+from infra.targets.local.provider.local_host import LocalHost
+from infra.targets.local.provider.stack_guard import StackGuard
+from infra.targets.tpu_vm.provider.queued_resource import QueuedResource
+from infra.targets.tpu_vm.provider.slice_ready import SliceReady
+from infra.targets.tpu_vm.provider.tpu_stack_guard import TpuStackGuard
 
 RESOURCES: tuple[Resource[Any], ...] = (
     StackGuard(),

@@ -111,7 +111,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.ConfigureResponse(acceptSecrets=False, supportsPreview=True, acceptResources=False)
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return provider_pb2.InvokeResponse()  # infra/early_provider.py: that we run is the answer
+        return provider_pb2.InvokeResponse()  # infra/engine/early_provider.py: that we run is the answer
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
         self._cancelled.set()
@@ -236,7 +236,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     def _say_who_answers(self, resource: Resource[Any], values: Mapping[str, Any]) -> None:
-        """Once, and first, for an engine that was not started by our wrapper (infra/engine.py), which has said it."""
+        """Once, and first, for an engine that was started without our wrapper, which says it too (infra/engine/)."""
         service = resource.service(values)
         if service and service.instead and not self._said & {emulated.SAID, service.variable}:
             self._said.add(service.variable)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra import engine_home
+from infra.engine import home
 from infra.standins import asked
 
 EXECUTABLE = "pulumi-resource-gcp"
@@ -63,7 +63,7 @@ def _candidates(environment: Mapping[str, str], version: str) -> Iterator[Path]:
             if found and Path(found).resolve() not in seen:
                 seen.add(Path(found).resolve())
                 yield Path(found)
-    installed = engine_home.pulumi_home(environment) / "plugins" / f"resource-gcp-v{version}"
+    installed = home.pulumi_home(environment) / "plugins" / f"resource-gcp-v{version}"
     complete = not installed.with_name(installed.name + ".partial").exists()
     if complete and os.access(installed / EXECUTABLE, os.X_OK):
         yield installed / EXECUTABLE
@@ -130,8 +130,8 @@ def has_credentials(environment: Mapping[str, str]) -> bool:
     """
     if any(environment.get(name) for name in _CREDENTIALS):
         return True
-    home = Path(environment["HOME"]) if environment.get("HOME") else engine_home.user_home(environment)
-    if (home / ".config" / "gcloud" / "application_default_credentials.json").exists():
+    directory = Path(environment["HOME"]) if environment.get("HOME") else home.user_home(environment)
+    if (directory / ".config" / "gcloud" / "application_default_credentials.json").exists():
         return True
     return bool(environment.get("GCE_METADATA_HOST")) or _is_googles_machine(environment)
 

@@ -8,9 +8,9 @@ import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infra.artifacts.bundle import Bundle, BundleContents, collect, put
 from infra.artifacts.layout import REQUIREMENTS, bundle_key, object_key, sums_text, wheelhouse_key
 from infra.artifacts.store import LocalStore
+from infra.host_software.bundle import Bundle, BundleContents, collect, put
 from infra.paths import UV
 
 WHEEL = "small-1.0-py3-none-any.whl"

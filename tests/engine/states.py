@@ -25,9 +25,9 @@ from infra.emulators.tpu_api import Timings, TpuApi, messages
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.records import Request
 from infra.paths import ROOT
-from infra.providers.queued_resource import QueuedResource
-from infra.providers.tpu_inputs import fingerprint
-from infra.targets.tpu_vm_plan import artifacts
+from infra.targets.tpu_vm.plan import artifacts
+from infra.targets.tpu_vm.provider.queued_resource import QueuedResource
+from infra.targets.tpu_vm.provider.tpu_inputs import fingerprint
 from tests.engine import test_foundation
 from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import PROJECT, emulated, settings_of, write

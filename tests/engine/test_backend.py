@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from infra.emulators.object_store import ObjectStore
-from infra.operate.backend import TARGETS
+from infra.operate.state_move import TARGETS
 from infra.standins.gcp import schema
 from infra.standins.gcp.store import STATE_VARIABLE
 from tests.engine.clone import ROOT, Clone, said

@@ -16,9 +16,9 @@ import yaml
 
 from infra import names
 from infra.emulators.object_store import ObjectStore
-from infra.operate import permissions
-from infra.operate.google_project import ENDPOINT
-from infra.targets.foundation_settings import FoundationSettings
+from infra.google import permissions
+from infra.google.google_project import ENDPOINT
+from infra.targets.foundation.settings import FoundationSettings
 from tests.emulators.google_apis import ACCOUNT, GoogleApis, GoogleProject
 from tests.engine.clone import ROOT, Clone, said
 from tests.engine.google_plugin import write_executable

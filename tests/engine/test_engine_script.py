@@ -202,7 +202,7 @@ def test_installed_engine_that_is_too_old_is_passed_over_aloud(machine: Machine)
 
 def test_wrapper_of_an_activated_environment_is_not_an_engine(machine: Machine) -> None:
     wrapper = machine.clone / ".venv" / "bin" / "pulumi"
-    wrapper.write_text("#!/bin/sh\n# from infra.engine import main\necho v3.260.1\n")
+    wrapper.write_text("#!/bin/sh\n# from infra.engine.wrapper import main\necho v3.260.1\n")
     wrapper.chmod(0o755)
     machine.install("pulumi-language-python", "")
     assert machine.run().stdout.startswith(str(machine.engines))

@@ -10,8 +10,8 @@ from tests.engine.test_gcp_standin import Project
 
 PROGRAM = """
 import pulumi_gcp as gcp
-from infra import guarded
-guarded.install("v6e-32", "ada@example.com", settings["allow"])
+from infra.rules import enforce
+enforce.install("v6e-32", "ada@example.com", settings["allow"])
 
 class Things(pulumi.ComponentResource):
     def __init__(self):

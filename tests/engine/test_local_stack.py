@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts.layout import bundle_key, wheelhouse_key
-from infra.local import processes
+from infra.targets.local import processes
 from tests.engine.clone import Clone, said
 from tests.engine.project import kill_engine, until
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from infra import stack_yaml
 from infra.paths import ROOT
-from infra.settings import SettingsError, from_engine, from_text
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.stack_file import stack_yaml
+from infra.stack_file.settings import SettingsError, from_engine, from_text
+from infra.targets.tpu_vm.settings import TpuVmSettings
 from tests.engine.clone import Clone, said
 
 SCALARS = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.preview.resources import changes
+from infra.preview.planned_changes import changes
 from tests.engine import states
 from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import emulated

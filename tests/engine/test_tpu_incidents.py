@@ -10,7 +10,7 @@ import pytest
 from infra.artifacts import uses
 from infra.artifacts.store import open_store
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
-from infra.providers.tpu_api import ENDPOINT
+from infra.targets.tpu_vm.provider.tpu_api import ENDPOINT
 from tests.engine import states
 from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import PROJECT, emulated, write

@@ -15,19 +15,19 @@ from typing import Any
 
 import pytest
 
-from infra.components.tpu_slice import TpuSliceArgs
 from infra.emulators.tpu_api import TpuApi
-from infra.preview.resources import changes
-from infra.providers.bundle import Bundle
-from infra.providers.queued_resource import QueuedResource
+from infra.preview.planned_changes import changes
+from infra.providers.bundle_resource import Bundle
 from infra.providers.resource import OnChange, Resource
-from infra.providers.slice_ready import SliceReady
-from infra.providers.tpu_stack_guard import TpuStackGuard
-from infra.providers.wheelhouse import Wheelhouse
-from infra.settings import any_from_file, stack_names
-from infra.targets.tpu_vm import slice_args
-from infra.targets.tpu_vm_plan import plan
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.providers.wheelhouse_resource import Wheelhouse
+from infra.stack_file.settings import any_from_file, stack_names
+from infra.targets.tpu_vm.component import TpuSliceArgs
+from infra.targets.tpu_vm.declare import slice_args
+from infra.targets.tpu_vm.plan import plan
+from infra.targets.tpu_vm.provider.queued_resource import QueuedResource
+from infra.targets.tpu_vm.provider.slice_ready import SliceReady
+from infra.targets.tpu_vm.provider.tpu_stack_guard import TpuStackGuard
+from infra.targets.tpu_vm.settings import TpuVmSettings
 from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import PROJECT, emulated, settings_of, write
 from tests.golden_files import check_golden

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from infra.artifacts.bundle import BundleContents, collect, put
 from infra.artifacts.store import LocalStore
 from infra.emulators.object_store import ObjectStore
-from infra.local.bootstrap import COMMAND, Installation
-from infra.operate import wheelhouses
+from infra.host_software import wheelhouses
+from infra.host_software.bundle import BundleContents, collect, put
+from infra.host_software.installation import COMMAND, Installation
+from infra.host_software.wheels.locks import STABLE, lock_path
 from infra.paths import TRAINING
-from infra.wheels.locks import STABLE, lock_path
 from tests.emulators.metadata_server import TOKEN, MetadataServer
 from tests.engine.clone import Clone, said
 

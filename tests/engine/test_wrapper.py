@@ -16,7 +16,7 @@ from tests.engine.project import ROOT, until
 
 # The wrapper as .venv/bin/pulumi starts it, for the clone named by the first argument.
 WRAPPER = (
-    "import os, pathlib, sys; from infra.engine import run;"
+    "import os, pathlib, sys; from infra.engine.wrapper import run;"
     " sys.exit(run(sys.argv[2:], os.environ, pathlib.Path(sys.argv[1])))"
 )
 # made with the empty passphrase

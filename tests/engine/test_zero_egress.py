@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from infra.artifacts.bundle import BundleContents, collect, put
 from infra.artifacts.store import LocalStore
-from infra.local.bootstrap import COMMAND, Installation
-from infra.operate import wheelhouses
+from infra.host_software import wheelhouses
+from infra.host_software.bundle import BundleContents, collect, put
+from infra.host_software.installation import COMMAND, Installation
+from infra.host_software.wheels.locks import STABLE, lock_path
 from infra.paths import ARTIFACTS, ROOT, TRAINING
-from infra.wheels.locks import STABLE, lock_path
 from tests.engine.clone import TINY
 from training.data.identity import read_manifest
 from training.host_status import Phase, read_status

@@ -17,10 +17,10 @@ from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
 from infra.operate import emulated_cloud
 from infra.paths import ROOT
-from infra.providers.tpu_api import ENDPOINT
-from infra.providers.tpu_cleanup import APPEARS
-from infra.settings import check
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.stack_file.settings import check
+from infra.targets.tpu_vm.provider.tpu_api import ENDPOINT
+from infra.targets.tpu_vm.provider.tpu_cleanup import APPEARS
+from infra.targets.tpu_vm.settings import TpuVmSettings
 from tests.engine.clone import Clone
 
 PROJECT = "real-project"

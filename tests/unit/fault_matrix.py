@@ -24,20 +24,11 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
-from infra.emulators.tpu_api import (
-    Behaviour,
-    Call,
-    Cloud,
-    FaultKind,
-    QuotaTier,
-    Timings,
-    TpuApi,
-    ZoneRefusal,
-)
+from infra.emulators.tpu_api import Behaviour, Call, Cloud, FaultKind, QuotaTier, Timings, TpuApi, ZoneRefusal
 from infra.emulators.tpu_api.records import Hidden, NodeState
-from infra.providers import tpu_api, tpu_cleanup
 from infra.providers.resource import ResourceError
-from infra.providers.tpu_inputs import QueuedResourceInputs
+from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
+from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
 from tests.unit.tpu_stack import EmulatedContext, Stack, wanted
 
 SURVIVES, UP, DESTROY, OUTLIVED = "survives", "killed, then up", "killed, then destroy", "provider outlives its engine"

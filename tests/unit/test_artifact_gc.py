@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from infra.artifacts.gc import Named, kept_wheelhouses, unreferenced
 from infra.artifacts.layout import object_key, objects_of, sums_text, wheelhouse_key
-from infra.artifacts.named import by_deployment, by_record, by_records
 from infra.artifacts.store import Entry, StoreError, open_store
+from infra.runs.named_artifacts import by_deployment, by_record, by_records
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 OLD, YOUNG = NOW - timedelta(days=3), NOW - timedelta(hours=3)

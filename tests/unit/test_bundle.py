@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from infra.artifacts.bundle import MANIFEST, Bundle, BundleContents, collect, put
 from infra.artifacts.layout import bundle_key
 from infra.artifacts.store import LocalStore
+from infra.host_software.bundle import MANIFEST, Bundle, BundleContents, collect, put
+from infra.host_software.wheels.locks import PLATFORMS, STABLE, lock_path
 from infra.paths import TRAINING
-from infra.wheels.locks import PLATFORMS, STABLE, lock_path
 
 CONTENTS = BundleContents("steps: 1\n", "0" * 16, lock_path("cpu", STABLE))
 

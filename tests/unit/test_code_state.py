@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from infra import code_state, runs
-from infra.artifacts import bundle
-from infra.code_state import CodeState
-from infra.run_plan import run_spec
-from infra.settings import from_file
+from infra.host_software import bundle
+from infra.runs import code_state, records
+from infra.runs.code_state import CodeState
+from infra.runs.run_plan import run_spec
+from infra.stack_file.settings import from_file
 
 
 def git(directory: Path, *arguments: str) -> str:
@@ -43,7 +43,7 @@ def clone(tmp_path: Path) -> Path:
             "training/__init__.py": "",
             "training/trainer.py": "RATE = 1\n",
             "training/gone.py": "",
-            "infra/settings.py": "",
+            "infra/stack_file/settings.py": "",
             "uv.lock": "",
             ".gitignore": "scratch*\n/.slipway/\n",
         },
@@ -147,9 +147,9 @@ def test_what_is_no_checkout_has_no_state(tmp_path: Path) -> None:
 def test_the_record_has_it(clone: Path, tmp_path: Path) -> None:
     write(clone, **{"training/new.py": "B = 1\n"})
     spec = run_spec(from_file("local"), tmp_path / "runs", None)
-    runs.write(spec, runs.Installed("w", "b"), clone)
-    record = runs.read(spec)
+    records.write(spec, records.Installed("w", "b"), clone)
+    record = records.read(spec)
     assert record
     state = record["starts"][0]["code"]
     assert dataclasses.asdict(CodeState(**state)) == state | {"left_out": []}
-    assert "+B = 1" in (runs.directory(spec) / state["uncommitted"]).read_text()
+    assert "+B = 1" in (records.directory(spec) / state["uncommitted"]).read_text()

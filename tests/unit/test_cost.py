@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from infra import hardware
+from infra.commands import preview
+from infra.commands.preview import Preview
 from infra.hardware import Api
-from infra.operate import preview_cli
-from infra.operate.preview_cli import Preview
 from infra.paths import ROOT, stack_file
 from infra.preview import compare, cost, quota, report
 from infra.preview.cost import ASSUMED_MFU, RunCost, active_parameters, check_limits
-from infra.settings import SettingsError, any_from_file, check, from_text
-from infra.targets.tpu_vm_plan import plan, run_spec
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.stack_file.settings import SettingsError, any_from_file, check, from_text
+from infra.targets.tpu_vm.plan import plan, run_spec
+from infra.targets.tpu_vm.settings import TpuVmSettings
 from tests.unit.test_tpu_vm_settings import values
 
 
@@ -87,9 +87,9 @@ def test_what_a_run_costs_is_called_an_estimate_or_a_bound_wherever_it_stands(
     hours = f" = {shown.cost.hours or 0:,.1f} hours ({basis})"
     assert dict(shown.facts())["$/run"] == (f"unknown: {basis}" if kind is RunCost.UNKNOWN else amount + hours)
     lines = compare.lines(shown, shown)
-    preview = Preview("v6e-32", "HEAD", shown.lines(), lines, (), (), new=False, facts=shown.to_json())
-    assert f"| $ per run | {amount} ({basis}) | {amount} ({basis}) |" in preview_cli.as_markdown(preview)
-    document = json.loads(preview_cli.as_json_text(preview))
+    shown_to_all = Preview("v6e-32", "HEAD", shown.lines(), lines, (), (), new=False, facts=shown.to_json())
+    assert f"| $ per run | {amount} ({basis}) | {amount} ({basis}) |" in preview.as_markdown(shown_to_all)
+    document = json.loads(preview.as_json_text(shown_to_all))
     assert document["stack_report"]["usd_per_run_is"] == kind
     assert {"title": "$ per run", "then": f"{amount} ({basis})", "now": f"{amount} ({basis})"} in document[
         "then_and_now"
@@ -102,7 +102,7 @@ def test_the_readme_shows_what_is_printed() -> None:
     stacks = (text, text.replace("config:\n", "config:\n  slipway:tier: spot\n", 1))
     then, now = (report.of_stack(each, run_spec(each)) for each in (tpu_stack(stack) for stack in stacks))
     rows = [line for line in compare.lines(then, now) if line.changed]
-    printed = preview_cli.as_markdown(Preview("v6e-32", "HEAD~1", (), tuple(rows), None, (), new=False, facts=None))
+    printed = preview.as_markdown(Preview("v6e-32", "HEAD~1", (), tuple(rows), None, (), new=False, facts=None))
     readme = (ROOT / "README.md").read_text()
     assert "\n".join(then.lines()) in readme
     assert "\n".join(line for line in printed.splitlines() if line.startswith("|")) in readme
@@ -115,7 +115,7 @@ def tpu_stack(text: str) -> TpuVmSettings:
 
 
 def test_the_table_of_all_stacks_says_what_the_block_says() -> None:
-    rows = json.loads(preview_cli._all_stacks(as_json=True, markdown=False))  # pyright: ignore[reportPrivateUsage]
+    rows = json.loads(preview._all_stacks(as_json=True, markdown=False))  # pyright: ignore[reportPrivateUsage]
     for row in rows:
         settings = any_from_file(row["stack"])
         if isinstance(settings, TpuVmSettings):

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from infra import engine, engine_command, engine_home, engine_locks
-from infra.engine_proxy import without_proxy_on_loopback
+from infra.engine import command_line, home, locks, wrapper
+from infra.engine.proxy import without_proxy_on_loopback
 from infra.standins import choose
 
 HOST = os.uname().nodename
@@ -52,7 +52,7 @@ def lock_text(pid: int, host: str = HOST, since: datetime | None = None) -> str:
     ],
 )
 def test_command_line_names_its_words_and_its_stack(line: str, words: tuple[str, ...], stack: str | None) -> None:
-    command = engine_command.parse(line.split())
+    command = command_line.parse(line.split())
     assert (command.words, command.stack) == (words, stack)
 
 
@@ -75,7 +75,7 @@ def test_command_line_names_its_words_and_its_stack(line: str, words: tuple[str,
     ],
 )
 def test_commands_that_need_a_stack_and_those_that_change_one(line: str, needs_stack: bool, mutates: bool) -> None:
-    command = engine_command.parse(line.split())
+    command = command_line.parse(line.split())
     assert (command.needs_stack, command.mutates) == (needs_stack, mutates)
 
 
@@ -90,11 +90,11 @@ def test_commands_that_need_a_stack_and_those_that_change_one(line: str, needs_s
     ],
 )
 def test_stack_reference_of_another_project_or_a_path_is_left_to_the_engine(given: str, name: str | None) -> None:
-    assert engine_command.local_name(given, "slipway") == name
+    assert command_line.local_name(given, "slipway") == name
 
 
 def test_missing_stack_names_the_nearest_and_where_to_add_one() -> None:
-    assert engine.missing_stack("v6e-33", ["v6e-32", "v6e-256", "local", "gke-a3-mega-2"]) == (
+    assert wrapper.missing_stack("v6e-33", ["v6e-32", "v6e-256", "local", "gke-a3-mega-2"]) == (
         "no stack 'v6e-33': there is no stacks/Pulumi.v6e-33.yaml; nearest: v6e-32, v6e-256."
         " Name one of those, or add the file (README.md, Stacks)."
     )
@@ -119,15 +119,15 @@ def test_missing_stack_names_the_nearest_and_where_to_add_one() -> None:
 def test_backend_that_the_user_chose_is_respected(
     environment: dict[str, str], credentials: str, project: str, chosen: bool
 ) -> None:
-    assert engine.user_chose_backend(environment, credentials, project) is chosen
+    assert wrapper.user_chose_backend(environment, credentials, project) is chosen
 
 
 def test_state_url_of_a_clone_whose_path_has_odd_characters_is_encoded() -> None:
-    assert engine.state_url(Path("/my work/#1")) == "file:///my%20work/%231/.slipway/state"
+    assert wrapper.state_url(Path("/my work/#1")) == "file:///my%20work/%231/.slipway/state"
 
 
 def test_engine_finds_the_projects_python_first_and_then_itself() -> None:
-    environment = engine.engine_environment({"PATH": "/usr/bin:/e:/c/.venv/bin"}, Path("/c"), Path("/e"), "file:///s")
+    environment = wrapper.engine_environment({"PATH": "/usr/bin:/e:/c/.venv/bin"}, Path("/c"), Path("/e"), "file:///s")
     assert environment == {
         "PATH": "/c/.venv/bin:/e:/usr/bin",
         "VIRTUAL_ENV": "/c/.venv",
@@ -139,10 +139,10 @@ def test_engine_finds_the_projects_python_first_and_then_itself() -> None:
 
 
 def test_passphrase_that_the_user_set_stays() -> None:
-    by_file = engine.engine_environment({"PULUMI_CONFIG_PASSPHRASE_FILE": "/f"}, Path("/c"), Path("/e"), None)
+    by_file = wrapper.engine_environment({"PULUMI_CONFIG_PASSPHRASE_FILE": "/f"}, Path("/c"), Path("/e"), None)
     assert "PULUMI_CONFIG_PASSPHRASE" not in by_file
     assert "PULUMI_BACKEND_URL" not in by_file
-    by_value = engine.engine_environment({"PULUMI_CONFIG_PASSPHRASE": "secret"}, Path("/c"), Path("/e"), None)
+    by_value = wrapper.engine_environment({"PULUMI_CONFIG_PASSPHRASE": "secret"}, Path("/c"), Path("/e"), None)
     assert by_value["PULUMI_CONFIG_PASSPHRASE"] == "secret"
 
 
@@ -161,12 +161,12 @@ OF_FOUNDATION = ("STORAGE_EMULATOR_HOST", "SLIPWAY_STANDIN_STATE", "GOOGLE_COMPU
 ALL = ("SLIPWAY_TPU_ENDPOINT", *OF_FOUNDATION)
 
 
-def start(line: str, target: str, tmp_path: Path, **environment: str) -> engine.Start:
+def start(line: str, target: str, tmp_path: Path, **environment: str) -> wrapper.Start:
     """With no plugin, no account and a stack of this target; "" is a stack that cannot be told."""
     variables = {"PATH": "/usr/bin", "HOME": str(tmp_path), "PULUMI_HOME": str(tmp_path), "NO_GCE_CHECK": "true"}
     stack = f"config:\n  slipway:target: {target}  # where\n" if target else ""
-    ready = engine.Start(Path("/e/pulumi"), variables | environment)
-    return engine.with_googles(engine_command.parse(line.split()), ready, stack)
+    ready = wrapper.Start(Path("/e/pulumi"), variables | environment)
+    return wrapper.with_googles(command_line.parse(line.split()), ready, stack)
 
 
 def variables_told(notices: tuple[str, ...]) -> tuple[str, ...]:
@@ -218,20 +218,20 @@ def test_placeholder_token_is_for_previews_without_credentials(tmp_path: Path) -
 
 
 def test_what_the_stack_file_logs_in_with_are_credentials() -> None:
-    assert engine.has_google_login("config:\n  gcp:credentials:\n    secure: v1:x\n")
-    assert engine.has_google_login('config:\n  "gcp:accessToken": x\n')
-    assert not engine.has_google_login("config:\n  gcp:project: p\n")
+    assert wrapper.has_google_login("config:\n  gcp:credentials:\n    secure: v1:x\n")
+    assert wrapper.has_google_login('config:\n  "gcp:accessToken": x\n')
+    assert not wrapper.has_google_login("config:\n  gcp:project: p\n")
 
 
 # --- where the engine keeps what it knows of its user ---
 
 
 def test_credentials_are_looked_for_where_the_engine_keeps_them() -> None:
-    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
-    assert engine_home.credentials_path({"HOME": "/another"}) == home / ".pulumi" / "credentials.json"
-    assert engine_home.credentials_path({"PULUMI_HOME": "/p"}) == Path("/p/credentials.json")
+    users = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    assert home.credentials_path({"HOME": "/another"}) == users / ".pulumi" / "credentials.json"
+    assert home.credentials_path({"PULUMI_HOME": "/p"}) == Path("/p/credentials.json")
     paths = {"PULUMI_HOME": "/p", "PULUMI_CREDENTIALS_PATH": "/c"}
-    assert engine_home.credentials_path(paths) == Path("/c/credentials.json")
+    assert home.credentials_path(paths) == Path("/c/credentials.json")
 
 
 # --- proxies ---
@@ -269,9 +269,9 @@ def test_list_that_grpc_alone_reads_has_loopback_too() -> None:
 def test_lock_of_a_process_that_has_ended_is_stale() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    lock = engine_locks.parse_lock(LOCK, lock_text(ended.pid))
-    assert engine_locks.find_process(ended.pid) is None
-    assert engine_locks.holder_is_gone(lock, HOST, engine_locks.find_process(ended.pid))
+    lock = locks.parse_lock(LOCK, lock_text(ended.pid))
+    assert locks.find_process(ended.pid) is None
+    assert locks.holder_is_gone(lock, HOST, locks.find_process(ended.pid))
 
 
 def test_lock_of_a_killed_process_that_nobody_has_reaped_is_stale() -> None:
@@ -279,52 +279,52 @@ def test_lock_of_a_killed_process_that_nobody_has_reaped_is_stale() -> None:
     zombie.kill()
     os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)  # ended, and still in the process table
     try:
-        assert engine_locks.find_process(zombie.pid) is None
+        assert locks.find_process(zombie.pid) is None
     finally:
         zombie.communicate()
 
 
 def test_lock_of_a_running_process_is_held() -> None:
-    process = engine_locks.find_process(os.getpid())
+    process = locks.find_process(os.getpid())
     assert process is not None
-    assert not engine_locks.holder_is_gone(engine_locks.parse_lock(LOCK, lock_text(os.getpid())), HOST, process)
+    assert not locks.holder_is_gone(locks.parse_lock(LOCK, lock_text(os.getpid())), HOST, process)
 
 
 def test_lock_whose_pid_now_belongs_to_a_younger_process_is_stale() -> None:
     before = datetime.now(UTC) - timedelta(days=1)
-    lock = engine_locks.parse_lock(LOCK, lock_text(os.getpid(), since=before))
-    younger = engine_locks.Process("bash", (before + timedelta(hours=1)).timestamp())
-    assert engine_locks.holder_is_gone(lock, HOST, younger)
+    lock = locks.parse_lock(LOCK, lock_text(os.getpid(), since=before))
+    younger = locks.Process("bash", (before + timedelta(hours=1)).timestamp())
+    assert locks.holder_is_gone(lock, HOST, younger)
 
 
 def test_a_running_engine_keeps_its_lock_although_the_clock_jumped() -> None:
     before = datetime.now(UTC) - timedelta(days=1)
-    lock = engine_locks.parse_lock(LOCK, lock_text(7, since=before))
-    assert not engine_locks.holder_is_gone(lock, HOST, engine_locks.Process("pulumi", before.timestamp() + 3600))
+    lock = locks.parse_lock(LOCK, lock_text(7, since=before))
+    assert not locks.holder_is_gone(lock, HOST, locks.Process("pulumi", before.timestamp() + 3600))
 
 
 def test_lock_from_another_host_is_held_whatever_runs_here() -> None:
-    assert not engine_locks.holder_is_gone(engine_locks.parse_lock(LOCK, lock_text(1, host="elsewhere")), HOST, None)
+    assert not locks.holder_is_gone(locks.parse_lock(LOCK, lock_text(1, host="elsewhere")), HOST, None)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"pid": 1}', '{"pid": "x", "timestamp": "y"}'])
 def test_unreadable_lock_is_held(text: str) -> None:
-    lock = engine_locks.parse_lock(LOCK, text)
-    assert not engine_locks.holder_is_gone(lock, HOST, None)
-    assert engine_locks.explain(lock).startswith("stack 'v6e-32' has an unreadable lock (/state/")
+    lock = locks.parse_lock(LOCK, text)
+    assert not locks.holder_is_gone(lock, HOST, None)
+    assert locks.explain(lock).startswith("stack 'v6e-32' has an unreadable lock (/state/")
 
 
 def test_lock_as_the_engine_writes_it_is_read() -> None:
     text = '{"pid":17105,"username":"ada","hostname":"vm","timestamp":"2026-11-21T00:54:25.26581068Z"}'
-    lock = engine_locks.parse_lock(LOCK, text)
+    lock = locks.parse_lock(LOCK, text)
     assert (lock.stack, lock.pid, lock.user, lock.host) == ("v6e-32", 17105, "ada", "vm")
     assert lock.since == datetime(2026, 11, 21, 0, 54, 25, 265810, tzinfo=UTC)
 
 
 def test_explanation_says_who_since_when_and_what_to_do() -> None:
     moment = datetime(2026, 11, 21, 0, 54, 25).astimezone()
-    lock = engine_locks.parse_lock(LOCK, lock_text(17, host="vm", since=moment))
-    assert engine_locks.explain(lock) == (
+    lock = locks.parse_lock(LOCK, lock_text(17, host="vm", since=moment))
+    assert locks.explain(lock) == (
         "stack 'v6e-32' is in use by ada@vm (pid 17) since 2026-11-21 00:54:25; wait for it, or if it never ends,"
         " run: .venv/bin/pulumi cancel --stack v6e-32"
     )
@@ -332,5 +332,5 @@ def test_explanation_says_who_since_when_and_what_to_do() -> None:
 
 def test_a_stack_file_in_another_encoding_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.v6e-32.yaml").write_bytes("config: {}".encode("utf-16"))
-    with pytest.raises(engine.RefusalError, match=r"Pulumi.v6e-32.yaml is not UTF-8 text: .*; save it as UTF-8$"):
-        engine.read_text(tmp_path / "Pulumi.v6e-32.yaml")
+    with pytest.raises(wrapper.RefusalError, match=r"Pulumi.v6e-32.yaml is not UTF-8 text: .*; save it as UTF-8$"):
+        wrapper.read_text(tmp_path / "Pulumi.v6e-32.yaml")

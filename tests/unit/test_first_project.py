@@ -8,16 +8,16 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
-from infra import engine_command
-from infra.components import identity
-from infra.operate import permissions
-from infra.operate.cli import app
+from infra.commands.main import app
+from infra.engine import command_line
+from infra.google import permissions
 from infra.paths import ROOT
 from infra.preview import quota
-from infra.settings import any_from_file, check
+from infra.stack_file.settings import any_from_file, check
 from infra.standins.gcp import schema
-from infra.targets.foundation_settings import FoundationSettings
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.targets.foundation.components import identity
+from infra.targets.foundation.settings import FoundationSettings
+from infra.targets.tpu_vm.settings import TpuVmSettings
 
 PAGE = (ROOT / "docs" / "first-project.md").read_text()
 FOUNDATION, SIZE = "foundation.us-east5", "v6e-8"
@@ -90,8 +90,8 @@ def test_pulumi_has_the_command(words: list[str]) -> None:
     if words[0] == "plugin":
         assert words == ["plugin", "install", "resource", "gcp", schema.version()]
         return
-    command = engine_command.parse(words)
-    assert command.name in engine_command.PREVIEWS | engine_command.MUTATING
+    command = command_line.parse(words)
+    assert command.name in command_line.PREVIEWS | command_line.MUTATING
     assert command.stack in (FOUNDATION, SIZE)
 
 

@@ -16,18 +16,19 @@ import pytest
 from typer.testing import CliRunner
 
 from infra import hardware
-from infra.operate.cli import app
+from infra.commands.main import app
 from infra.paths import ROOT
-from infra.preview.fit import ask, cache, compiler, errors, gpu_estimate, levers, roofline
+from infra.preview.fit import cache, compiler, errors, gpu_estimate, levers, lookup, roofline
+from infra.preview.fit.compile_request import FitRequest
 from infra.preview.fit.compiler import Limits, compile_step
 from infra.preview.fit.gate import gate
 from infra.preview.fit.judge import MEASURED, Measured
-from infra.preview.fit.question import Question, of_stack
-from infra.preview.fit.request import FitRequest
+from infra.preview.fit.train_step import Question, of_stack
 from infra.preview.fit.verdict import Traffic, Verdict, VerdictError, from_text, to_text
-from infra.settings import SettingsError, any_from_file, stack_names
-from infra.targets.tpu_vm_plan import plan, run_spec
-from infra.targets.tpu_vm_settings import FitCheck, TpuVmSettings
+from infra.stack_file.cloud_training import FitCheck
+from infra.stack_file.settings import SettingsError, any_from_file, stack_names
+from infra.targets.tpu_vm.plan import plan, run_spec
+from infra.targets.tpu_vm.settings import TpuVmSettings
 
 SIZES = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
 FITS = Verdict(
@@ -64,7 +65,7 @@ def test_twins_ask_the_same_and_everything_compiled_asks_another() -> None:
     other = settings.model_copy(
         update={"steps": 5, "owner": "you", "project": "another-project", "run_name": "x", "fit_timeout_s": 9}
     )
-    assert ask.request_of(other, run_spec(other)).key == here.key, "neither length nor name nor place is compiled"
+    assert lookup.request_of(other, run_spec(other)).key == here.key, "neither length nor name nor place is compiled"
     changed = [
         question(per_device_batch_size=3).request,
         question(max_target_length=1024).request,
@@ -83,7 +84,7 @@ def test_the_command_and_a_preview_ask_the_same() -> None:
     for stack in SIZES:
         settings = any_from_file(stack)
         assert isinstance(settings, TpuVmSettings)
-        assert question(stack).request.key == ask.request_of(settings, run_spec(settings)).key
+        assert question(stack).request.key == lookup.request_of(settings, run_spec(settings)).key
 
 
 # --- shipped verdicts ---
@@ -148,7 +149,7 @@ def request(environment: str = "e" * 16) -> FitRequest:
 
 
 def test_without_an_environment_nothing_is_fetched_and_the_reason_said(tmp_path: Path) -> None:
-    verdict = ask.settle(request(), Limits(), print, tmp_path)
+    verdict = lookup.settle(request(), Limits(), print, tmp_path)
     assert verdict.fits is None
     assert "environment eeeeeeeeeeeeeeee is not on this machine" in verdict.reason
     assert not list(tmp_path.rglob("*.json")), "what nobody knows is not kept"
@@ -214,7 +215,7 @@ def test_an_out_of_memory_error_is_a_verdict_with_numbers(tmp_path: Path) -> Non
 
 def _settle(installed: str, work: str, log: str) -> None:
     compiler.INSTALLED = Path(installed)  # pyright: ignore[reportConstantRedefinition]
-    verdict = ask.settle(request(), Limits(timeout_s=60), lambda said: None, Path(work))
+    verdict = lookup.settle(request(), Limits(timeout_s=60), lambda said: None, Path(work))
     with Path(log).open("a") as stream:
         stream.write(f"{verdict.fits}\n")
 

@@ -8,9 +8,9 @@ import pytest
 
 from infra import hardware
 from infra.preview.fit import cache, gpu_estimate
-from infra.preview.fit.question import of_accelerator, of_stack
-from infra.settings import any_from_file, stack_names
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.preview.fit.train_step import of_accelerator, of_stack
+from infra.stack_file.settings import any_from_file, stack_names
+from infra.targets.tpu_vm.settings import TpuVmSettings
 
 # Peaks in GiB by the TPU compiler, of llama2-7b at 2,048 tokens a sequence, remat full (`slipway fit --accelerator`).
 MEASURED = (("v5e-8", 1, 15.00), ("v5e-16", 1, 8.12), ("v5e-16", 4, 11.3), ("v5e-16", 6, 13.3), ("v5e-16", 8, 14.9))

@@ -9,8 +9,9 @@ import pulumi
 import pulumi_gcp as gcp
 import pytest
 
-from infra import guarded, names
-from infra.guardrails import BILLABLE, RULES, Declared, labelled, problems, unknown_rules
+from infra import names
+from infra.rules import enforce
+from infra.rules.guardrails import BILLABLE, RULES, Declared, labelled, problems, unknown_rules
 from infra.standins.gcp import schema
 
 FIREWALL = "gcp:compute/firewall:Firewall"
@@ -259,7 +260,7 @@ def test_types_that_are_labelled_exist_and_have_the_key(token: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:gcp.storage.getTransferProjectServieAccount")  # at import, once
 def test_typed_inputs_are_seen_as_on_the_wire() -> None:
-    assert guarded.to_wire(
+    assert enforce.to_wire(
         {
             "uniform_bucket_level_access": True,
             "labels": {"not_a_key": "v"},
@@ -280,4 +281,4 @@ def test_typed_inputs_are_seen_as_on_the_wire() -> None:
 
 def test_outputs_stay_outputs() -> None:
     output = object.__new__(pulumi.Output)
-    assert guarded.to_wire({"network": output, "names": [output]}) == {"network": output, "names": [output]}
+    assert enforce.to_wire({"network": output, "names": [output]}) == {"network": output, "names": [output]}

@@ -11,10 +11,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from infra.commands.hardware import as_text
+from infra.commands.main import app
 from infra.hardware import TABLE, Accelerator, Api, QuotaScope, QuotaUnit, UnknownAcceleratorError, find, rows
-from infra.operate.cli import app
-from infra.operate.hardware_cli import as_text
-from infra.settings import SettingsError, from_text
+from infra.stack_file.settings import SettingsError, from_text
 
 DOCUMENT: dict[str, Any] = yaml.safe_load(TABLE.read_text())
 FAMILIES: dict[str, dict[str, Any]] = DOCUMENT["families"]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from infra import run_plan, settings
-from infra.host_software import host_software
-from infra.settings import Settings, SettingsError
+from infra.host_software.derive import host_software
+from infra.runs import run_plan
+from infra.stack_file import settings
+from infra.stack_file.settings import Settings, SettingsError
 from training.run_spec import RunSpec
 
 VALUES = {"target": "local", "accelerator": "cpu-8", "steps": 10, "data": "synthetic"}

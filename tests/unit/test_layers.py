@@ -68,6 +68,6 @@ def is_module(name: str) -> bool:
 
 def test_the_day_2_command_and_the_provider_do_not_import_the_pulumi_sdk() -> None:
     """The SDK costs 0.8 s at every start, and the program alone needs it."""
-    for module in ("infra.operate.cli", "infra.providers.registry", "infra.providers.server"):
+    for module in ("infra.commands.main", "infra.providers.registry", "infra.providers.server"):
         code = f"import sys, {module}; sys.exit('pulumi.resource' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0, module

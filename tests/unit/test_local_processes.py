@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.local import hosts, processes
-from infra.local.hosts import HostRecord
+from infra.targets.local import host_directory, processes
+from infra.targets.local.host_directory import HostRecord
 from training.host_status import HostStatus, Phase, write_status
 
 
@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
     processes.kill_all(tmp_path)
 
 
-def start(directory: Path, code: str) -> hosts.psutil.Process:
+def start(directory: Path, code: str) -> host_directory.psutil.Process:
     return processes.start_detached([sys.executable, "-c", code], os.environ, directory, directory / "log")
 
 
@@ -55,15 +55,15 @@ def test_another_stacks_processes_are_out_of_reach(root: Path, tmp_path: Path) -
 
 
 def test_a_reused_pid_is_somebody_else() -> None:
-    me = hosts.psutil.Process()
+    me = host_directory.psutil.Process()
     assert processes.find(me.pid, me.create_time()) is not None
     assert processes.find(me.pid, me.create_time() - 60) is None
 
 
 def test_a_zombie_is_not_alive() -> None:
     child = subprocess.Popen(["true"])
-    started = hosts.psutil.Process(child.pid).create_time()
-    until(lambda: hosts.psutil.Process(child.pid).status() == hosts.psutil.STATUS_ZOMBIE, "a zombie")
+    started = host_directory.psutil.Process(child.pid).create_time()
+    until(lambda: host_directory.psutil.Process(child.pid).status() == host_directory.psutil.STATUS_ZOMBIE, "a zombie")
     assert processes.find(child.pid, started) is None
     child.wait()
 
@@ -77,7 +77,7 @@ def host(
     record = HostRecord(
         index, 2, "127.0.0.1:1", "/store", "0" * 16, "/installed", "/cache", process.pid, process.create_time()
     )
-    hosts._write_record(directory, record)  # pyright: ignore[reportPrivateUsage]
+    host_directory._write_record(directory, record)  # pyright: ignore[reportPrivateUsage]
     if status:
         write_status(directory, status)
     return record
@@ -87,21 +87,21 @@ def test_a_killed_host_is_lost_and_its_peer_cannot_go_on(root: Path) -> None:
     training = HostStatus(Phase.TRAINING, started=0, updated=0, step=7, steps=10)
     host(root, 0, training)
     lost = host(root.parent / "1", 1, training)
-    assert [state.phase for state in hosts.states(root.parent)] == ["training", "training"]
-    assert hosts.health(root) == "ok"
+    assert [state.phase for state in host_directory.states(root.parent)] == ["training", "training"]
+    assert host_directory.health(root) == "ok"
 
     os.kill(lost.pid, signal.SIGKILL)
     os.waitpid(lost.pid, 0)
-    state = hosts.state(root.parent / "1")
+    state = host_directory.state(root.parent / "1")
     assert state is not None
     assert (state.phase, state.reason) == ("lost", "its process was killed at step 7 of 10 and could not say why")
-    assert hosts.health(root) == "host 1 lost: its process was killed at step 7 of 10 and could not say why"
+    assert host_directory.health(root) == "host 1 lost: its process was killed at step 7 of 10 and could not say why"
 
 
 def test_a_finished_host_is_healthy_without_a_process(root: Path) -> None:
     record = host(root, 0, HostStatus(Phase.FINISHED, started=0, updated=0, step=10, steps=10), "pass")
     os.waitpid(record.pid, 0)
-    assert hosts.health(root) == "ok"
+    assert host_directory.health(root) == "ok"
 
 
 def test_stop_asks_first_then_ends_what_is_left(root: Path) -> None:
@@ -119,13 +119,13 @@ def test_stop_asks_first_then_ends_what_is_left(root: Path) -> None:
         os.waitpid(record.pid, os.WNOHANG)
         time.sleep(seconds)
 
-    hosts.stop(root, said.append, wait)
+    host_directory.stop(root, said.append, wait)
     assert (root / "saved").exists()
     assert said and said[0] == "saving a checkpoint and stopping, 0s"
     assert processes.labelled(root) == []
 
 
 def test_a_record_cut_short_by_a_kill_is_no_host(root: Path) -> None:
-    (root / hosts.RECORD).write_text('{"index": 0, "cou')
-    assert hosts.read_record(root) is None
-    assert hosts.states(root.parent) == []
+    (root / host_directory.RECORD).write_text('{"index": 0, "cou')
+    assert host_directory.read_record(root) is None
+    assert host_directory.states(root.parent) == []

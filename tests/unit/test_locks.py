@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from packaging.utils import parse_wheel_filename
 
+from infra.host_software.wheels.locks import PLATFORMS, STABLE, LockError, bootstrap_lock, lock_path
+from infra.host_software.wheels.selection import locked_files
 from infra.paths import ROOT, TRAINING, UV
-from infra.wheels.locks import PLATFORMS, STABLE, LockError, bootstrap_lock, lock_path
-from infra.wheels.selection import locked_files
 
 COMMITTED = sorted((TRAINING / "locks").glob("pylock.*.toml"))
 # What MaxText's own extras bring and training does not need; facts/maxtext.md section 1.

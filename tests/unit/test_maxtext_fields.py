@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.maxtext_fields import OWNED, problem, schema
+from infra.stack_file.maxtext_fields import OWNED, problem, schema
 from training import maxtext_config
 
 

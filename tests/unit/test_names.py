@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra import google_checks, hardware, names
+from infra import hardware, names
+from infra.rules import google_checks
 
 REGIONS = sorted({zone.rpartition("-")[0] for row in hardware.rows() for zone in row.zones})
 LOWER = "abcdefghijklmnopqrstuvwxyz"

@@ -17,10 +17,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from infra.operate.cli import app
-from infra.wheels import patches
-from infra.wheels.patches import PatchError, PatchSet, State, apply, content_hash, load_all, newest, state_of
-from infra.wheels.repack import local_version, repack
+from infra.commands.main import app
+from infra.host_software.wheels import patches
+from infra.host_software.wheels.patches import (
+    PatchError,
+    PatchSet,
+    State,
+    apply,
+    content_hash,
+    load_all,
+    newest,
+    state_of,
+)
+from infra.host_software.wheels.repack import local_version, repack
 
 UV = Path(sys.prefix) / "bin" / "uv"
 GREETING = "# Words.\n# More.\ndef greet(name):\n    text = 'hello ' + name\n    return text\n"

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from infra.providers.prepared_data import PreparedData, PreparedDataInputs
+from infra.providers.prepared_data_resource import PreparedData, PreparedDataInputs
 from infra.providers.resource import Context, ResourceError
-from infra.settings import SettingsError, check
-from infra.targets import local
-from infra.targets.local_settings import LocalSettings
+from infra.stack_file.settings import SettingsError, check
+from infra.targets.local import plan
+from infra.targets.local.settings import LocalSettings
 from tests.unit.test_settings import values
 from training.data.hash_cache import HashCache
 from training.data.identity import (
@@ -173,13 +173,13 @@ def test_numbers_of_the_options_survive_the_manifest(tmp_path: Path, corpus: Pat
 def test_a_preview_refuses_other_data_by_its_name(tmp_path: Path, corpus: Path) -> None:
     settings = check("local", values(data=str(corpus)))
     assert isinstance(settings, LocalSettings)
-    spec = local.plan(settings, tmp_path / "work").spec
+    spec = plan.plan(settings, tmp_path / "work").spec
     assert spec.data
     expected = Path(spec.data.directory)
     shutil.copytree(prepared(tmp_path, corpus, PrepareOptions(seed=7)), expected)
     with pytest.raises(SettingsError) as caught:
-        local.plan(settings, tmp_path / "work")
+        plan.plan(settings, tmp_path / "work")
     assert str(caught.value).startswith(f"data: {expected} holds other data (its manifest says ")
     shutil.rmtree(expected)
     shutil.move(prepared(tmp_path, corpus), expected)
-    assert any("training tokens: " in notice for notice in local.plan(settings, tmp_path / "work").notices)
+    assert any("training tokens: " in notice for notice in plan.plan(settings, tmp_path / "work").notices)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.local.hosts import HostRecord, HostState
 from infra.operate.report import ABSENT, losses, stack_report
 from infra.operate.watch import cells, duration
+from infra.targets.local.host_directory import HostRecord, HostState
 from training.host_status import HostStatus, Phase
 
 

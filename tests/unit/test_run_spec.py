@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from infra import run_plan
-from infra.settings import from_file
+from infra.runs import run_plan
+from infra.stack_file.settings import from_file
 from training.run_spec import (
     DataSpec,
     RunSpec,

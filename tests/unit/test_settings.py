@@ -8,8 +8,17 @@ import pytest
 import yaml
 
 from infra.paths import STACKS
-from infra.settings import OnDestroy, Settings, SettingsError, Target, check, from_engine, from_file, from_text
-from infra.targets.local_settings import LocalSettings
+from infra.stack_file.settings import (
+    OnDestroy,
+    Settings,
+    SettingsError,
+    Target,
+    check,
+    from_engine,
+    from_file,
+    from_text,
+)
+from infra.targets.local.settings import LocalSettings
 
 LOCAL = (STACKS / "Pulumi.local.yaml").read_text()
 

@@ -10,10 +10,10 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from infra import run_plan
 from infra.paths import STACKS
-from infra.settings import SettingsError, check, that_trains
-from infra.targets.local_settings import LocalSettings
+from infra.runs import run_plan
+from infra.stack_file.settings import SettingsError, check, that_trains
+from infra.targets.local.settings import LocalSettings
 from training.run_spec import parse
 from training.sharding import resolve_mesh
 

@@ -11,9 +11,9 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from infra import stack_yaml
-from infra.settings import AnySettings, SettingsError, from_engine, from_text, stack_names
-from infra.stack_yaml import NAMESPACE, StackFileError
+from infra.stack_file import stack_yaml
+from infra.stack_file.settings import SettingsError, StackSettings, from_engine, from_text, stack_names
+from infra.stack_file.stack_yaml import NAMESPACE, StackFileError
 from tests.unit.test_settings import LOCAL
 from tests.unit.test_settings_fuzz import mutated
 
@@ -42,7 +42,7 @@ def handed_over(text: str) -> dict[str, str]:
     }
 
 
-def read(text: str) -> AnySettings | str:
+def read(text: str) -> StackSettings | str:
     try:
         return from_text("local", text)
     except SettingsError as error:
@@ -50,7 +50,7 @@ def read(text: str) -> AnySettings | str:
         return str(error)
 
 
-def read_of_engine(text: str, known: str | None) -> AnySettings | str:
+def read_of_engine(text: str, known: str | None) -> StackSettings | str:
     try:
         return from_engine("local", handed_over(text), (), known)
     except (SettingsError, StackFileError) as error:

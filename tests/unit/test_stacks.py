@@ -12,20 +12,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from infra import hardware, paths, run_plan
-from infra import settings as stack_settings
+from infra import hardware, paths
+from infra.commands import preview
+from infra.commands import stack as stack_command
+from infra.commands.main import app
 from infra.hardware import Api
-from infra.operate import preview_cli, stack_cli
-from infra.operate.cli import app
 from infra.operate.new_stack import MODELS, SALT, NewStack, model_for, text
 from infra.paths import STACKS
-from infra.preview import compare, report, resources
-from infra.providers.tpu_inputs import body, problems
-from infra.settings import SettingsError, any_from_file, check, from_text, stack_names
-from infra.startup_script import HEADER, startup_script
+from infra.preview import compare, planned_changes, report
+from infra.runs import run_plan
+from infra.stack_file import settings as stack_settings
+from infra.stack_file.cloud_training import Tier
+from infra.stack_file.settings import SettingsError, any_from_file, check, from_text, stack_names
 from infra.targets.registry import Target
-from infra.targets.tpu_vm_plan import host_script, plan, request_inputs, run_spec
-from infra.targets.tpu_vm_settings import Tier, TpuVmSettings
+from infra.targets.tpu_vm.plan import host_script, plan, request_inputs, run_spec
+from infra.targets.tpu_vm.provider.tpu_inputs import body, problems
+from infra.targets.tpu_vm.settings import TpuVmSettings
+from infra.targets.tpu_vm.startup_script import HEADER, startup_script
 from training.run_spec import parse
 from training.sharding import resolve_mesh
 
@@ -190,7 +193,7 @@ def test_every_size_has_a_default_model(name: str) -> None:
 def test_stack_new_writes_one_that_previews_and_never_overwrites(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_cli, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")  # pyright: ignore
+    monkeypatch.setattr(stack_command, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")  # pyright: ignore
     command = ["stack", "new", "v5p-512", "--zone", "us-east5-a", "--slices", "2", "--tier", "spot"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
@@ -246,20 +249,20 @@ def test_a_comparison_with_a_revision(monkeypatch: pytest.MonkeyPatch) -> None:
     now = tpu_settings("v6e-32")
     then = check("v6e-32", now.model_dump(mode="json", exclude={"stack"}, exclude_none=True) | {"tier": "spot"})
     monkeypatch.setattr(compare, "at", lambda revision, stack: then)  # pyright: ignore[reportUnknownLambdaType]
-    monkeypatch.setattr(resources, "run", lambda stack: resources.changes(json.dumps(PLAN)))  # pyright: ignore
-    made = preview_cli.of_stack("v6e-32", "main")
+    monkeypatch.setattr(planned_changes, "run", lambda stack: planned_changes.changes(json.dumps(PLAN)))  # pyright: ignore
+    made = preview.of_stack("v6e-32", "main")
     assert made.settings == ("tier: spot -> on-demand",)
     assert [(one.action, one.resource, one.because) for one in made.changes] == [
         ("replace", "slipway:tpu:QueuedResource request", ("tier",)),
         ("update", "slipway:artifacts:Bundle bundle", ("bundle",)),
     ]
-    shown = preview_cli.as_text(made)
+    shown = preview.as_text(made)
     assert "  tier: spot -> on-demand" in shown
     assert "  $ per hour: $40.83 -> $86.40" in shown
-    pull_request = preview_cli.as_markdown(made)
+    pull_request = preview.as_markdown(made)
     assert "| $ per hour | **$86.40** | $40.83 |" in pull_request
     assert "| replace | `slipway:tpu:QueuedResource request` | tier |" in pull_request
-    document = json.loads(preview_cli.as_json_text(made))
+    document = json.loads(preview.as_json_text(made))
     assert document["stack_report"]["usd_per_hour"] == 86.4
     assert document["settings"] == ["tier: spot -> on-demand"]
 

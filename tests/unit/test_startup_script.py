@@ -16,10 +16,16 @@ from typing import ClassVar
 import pytest
 
 from infra.paths import TRAINING
-from infra.settings import any_from_file, stack_names
-from infra.startup_script import METADATA_LIMIT, HostScript, StartupScriptError, secret_variable, startup_script
-from infra.targets.tpu_vm_plan import host_script
-from infra.targets.tpu_vm_settings import TpuVmSettings
+from infra.stack_file.settings import any_from_file, stack_names
+from infra.targets.tpu_vm.plan import host_script
+from infra.targets.tpu_vm.settings import TpuVmSettings
+from infra.targets.tpu_vm.startup_script import (
+    METADATA_LIMIT,
+    HostScript,
+    StartupScriptError,
+    secret_variable,
+    startup_script,
+)
 from tests.engine.project import until
 from tests.golden_files import GOLDEN, check_golden
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.operate import tables
+from infra.commands import tables
 
 ROWS = tables.columns(("stack", "chips", "mesh", "quota"), [("v6e-32", "32", "fsdp 32 (ICI)", "Q" * 40)])
 

@@ -9,11 +9,11 @@ import pytest
 
 from infra.emulators.tpu_api import Behaviour, Cloud, QuotaTier, Timings, TpuApi, ZoneRefusal
 from infra.emulators.tpu_api.records import Hidden, NodeState
-from infra.providers import tpu_api
 from infra.providers.resource import Context, ResourceError
-from infra.providers.tpu_api import ENDPOINT
-from infra.providers.tpu_inputs import QueuedResourceInputs, body, fingerprint
-from infra.providers.tpu_request import Known
+from infra.targets.tpu_vm.provider import tpu_api
+from infra.targets.tpu_vm.provider.tpu_api import ENDPOINT
+from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, body, fingerprint
+from infra.targets.tpu_vm.provider.tpu_request import Known
 from tests.unit.tpu_stack import ZONES, EmulatedContext, Stack, wanted
 
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)

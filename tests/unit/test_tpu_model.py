@@ -18,8 +18,8 @@ from infra.emulators.tpu_api import Cloud, Timings, TpuApi
 from infra.emulators.tpu_api.checks import Place
 from infra.names import STACK_LABEL
 from infra.providers.resource import ResourceError
-from infra.providers.tpu_api import ENDPOINT, types
-from infra.providers.tpu_inputs import QueuedResourceInputs, body
+from infra.targets.tpu_vm.provider.tpu_api import ENDPOINT, types
+from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, body
 from tests.unit.tpu_stack import ZONES, Stack, wanted
 
 STEPS = 2000

@@ -11,9 +11,9 @@ import pytest
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
 from infra.names import OWNER_LABEL
 from infra.providers.resource import ResourceError
-from infra.providers.tpu_api import ENDPOINT
-from infra.providers.tpu_inputs import fingerprint
-from infra.providers.tpu_ownership import Claim, age, tail
+from infra.targets.tpu_vm.provider.tpu_api import ENDPOINT
+from infra.targets.tpu_vm.provider.tpu_inputs import fingerprint
+from infra.targets.tpu_vm.provider.tpu_ownership import Claim, age, tail
 from tests.unit.tpu_stack import ZONES, Stack, wanted
 
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)

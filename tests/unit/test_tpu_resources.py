@@ -14,10 +14,10 @@ import pytest
 from infra.names import STACK_LABEL
 from infra.paths import ROOT
 from infra.providers.input_types import UNKNOWN
-from infra.providers.queued_resource import QueuedResource
 from infra.providers.resource import OnChange, ResourceError
-from infra.providers.slice_ready import SliceReady, ready_hosts
-from infra.providers.tpu_inputs import (
+from infra.targets.tpu_vm.provider.queued_resource import QueuedResource
+from infra.targets.tpu_vm.provider.slice_ready import SliceReady, ready_hosts
+from infra.targets.tpu_vm.provider.tpu_inputs import (
     METADATA_LIMIT,
     QueuedResourceInputs,
     body,
@@ -26,7 +26,7 @@ from infra.providers.tpu_inputs import (
     problems,
     same_terms,
 )
-from infra.providers.tpu_stack_guard import TpuStackGuard
+from infra.targets.tpu_vm.provider.tpu_stack_guard import TpuStackGuard
 
 ZONE = "us-east5-b"
 REQUEST = QueuedResourceInputs(

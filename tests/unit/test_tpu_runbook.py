@@ -9,7 +9,7 @@ import pytest
 
 from infra.emulators.tpu_api import Behaviour, Cloud, FaultKind, OperationEnds, QuotaRefusal, QuotaTier, Timings, TpuApi
 from infra.providers.resource import ResourceError
-from infra.providers.tpu_api import ENDPOINT
+from infra.targets.tpu_vm.provider.tpu_api import ENDPOINT
 from tests.unit.tpu_stack import ZONES, Stack, wanted
 
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import google_checks
-from infra import settings as stack_settings
 from infra.paths import ROOT, STACKS
-from infra.providers.queued_resource import problems
-from infra.settings import SettingsError, any_from_file, check, from_engine, from_file, from_text
+from infra.rules import google_checks
+from infra.stack_file import settings as stack_settings
+from infra.stack_file.cloud_training import Tier
+from infra.stack_file.settings import SettingsError, any_from_file, check, from_engine, from_file, from_text
 from infra.targets import registry
 from infra.targets.registry import Target
-from infra.targets.tpu_vm_plan import plan
-from infra.targets.tpu_vm_settings import Tier, TpuVmSettings
+from infra.targets.tpu_vm.plan import plan
+from infra.targets.tpu_vm.provider.queued_resource import problems
+from infra.targets.tpu_vm.settings import TpuVmSettings
 
 SHIPPED = (STACKS / "Pulumi.v6e-32.yaml").read_text()
 SCHEMA: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]

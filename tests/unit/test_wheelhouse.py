@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts.layout import REQUIREMENTS, object_key, objects_of, wheelhouse_key
+from infra.host_software.wheels.build import BuildError, build, pack_python
+from infra.host_software.wheels.fetch import FetchError, fetch_all
+from infra.host_software.wheels.identity import WheelhouseInputs, wheelhouse_inputs
+from infra.host_software.wheels.locks import LockError
+from infra.host_software.wheels.selection import LockedFile
 from infra.paths import TRAINING, UV
-from infra.wheels.build import BuildError, build, pack_python
-from infra.wheels.fetch import FetchError, fetch_all
-from infra.wheels.identity import WheelhouseInputs, wheelhouse_inputs
-from infra.wheels.locks import LockError
-from infra.wheels.selection import LockedFile
 from training.data.hash_cache import HashCache
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from infra.names import OWNER_LABEL, STACK_LABEL
-from infra.providers.queued_resource import QueuedResource
 from infra.providers.resource import Context, OnChange, Resource, ResourceError
-from infra.providers.slice_ready import SliceReady, SliceReadyInputs
-from infra.providers.tpu_inputs import QueuedResourceInputs
-from infra.providers.tpu_stack_guard import TpuStackGuard, TpuStackGuardInputs
+from infra.targets.tpu_vm.provider.queued_resource import QueuedResource
+from infra.targets.tpu_vm.provider.slice_ready import SliceReady, SliceReadyInputs
+from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
+from infra.targets.tpu_vm.provider.tpu_stack_guard import TpuStackGuard, TpuStackGuardInputs
 
 OWNER = "alice"
 ZONES = ["us-east5-b", "us-east5-a"]

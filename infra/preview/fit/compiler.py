@@ -1,7 +1,7 @@
 """One compile in a process of its own: started, limited in memory and time, its phases passed on, its answer read.
 
-Owns the process. Refuses to own the compile (training/aot.py), its environment (infra/operate/wheelhouses.py makes it)
-and what an error means (errors.py).
+Owns the process. Refuses to own the compile (training/aot.py), its environment (infra/host_software/wheelhouses.py
+makes it) and what an error means (errors.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import psutil
 
 from infra.paths import INSTALLED, ROOT
 from infra.preview.fit import errors
-from infra.preview.fit.request import FitRequest
+from infra.preview.fit.compile_request import FitRequest
 from infra.preview.fit.verdict import Traffic, Verdict
 from training.xla_flags import DEFAULTS
 

@@ -6,10 +6,11 @@ Out of memory, or a refusal of the compiler's, stops both; what is unknown stops
 from __future__ import annotations
 
 from infra.preview.fit import levers
-from infra.preview.fit.question import Question
+from infra.preview.fit.train_step import Question
 from infra.preview.fit.verdict import Verdict
-from infra.settings import SettingsError
-from infra.targets.tpu_vm_settings import FitCheck, TpuVmSettings
+from infra.stack_file.cloud_training import FitCheck
+from infra.stack_file.settings import SettingsError
+from infra.targets.tpu_vm.settings import TpuVmSettings
 
 
 def gate(settings: TpuVmSettings, verdict: Verdict, buying: bool) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from infra.paths import TRAINING
 from infra.preview.fit.errors import MEMORY_KEYS
-from infra.preview.fit.question import Question
+from infra.preview.fit.train_step import Question
 from infra.preview.fit.verdict import Traffic, Verdict
 from training.sharding import resolve_mesh
 

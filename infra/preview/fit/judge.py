@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra import hardware
-from infra.preview.fit.question import Question, of_accelerator
+from infra.preview.fit.train_step import Question, of_accelerator
 
 _V5E = {"max_target_length": 2048, "remat_policy": "full", "attention": "flash"}
 _V5P = {"max_target_length": 2048, "remat_policy": "minimal", "attention": "flash", "ici_tensor_parallelism": 4}

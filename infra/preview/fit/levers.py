@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from infra import hardware
-from infra.preview.fit.question import Question
+from infra.preview.fit.train_step import Question
 from infra.preview.fit.verdict import Verdict
-from infra.settings import SettingsError
+from infra.stack_file.settings import SettingsError
 
 # MaxText's policies from the one that keeps most to the one that keeps least, and what a layer keeps of its
 # activations, as parts of what `minimal` keeps; measured nowhere, for an order only.

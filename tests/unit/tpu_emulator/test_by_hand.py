@@ -18,8 +18,8 @@ import requests
 from google.api_core import exceptions
 from typer.testing import CliRunner
 
+from infra.commands import emulate
 from infra.emulators.tpu_api import Cloud, QuotaTier, TpuApi
-from infra.operate import emulate_cli
 from tests.unit.tpu_emulator.client import PARENT, TIMINGS, UNTIL_READY_S, ZONE, Client, control
 
 
@@ -136,11 +136,11 @@ def test_the_command_says_what_is_wrong_with_port_and_state(tmp_path: Path) -> N
     (tmp_path / "cloud.json").write_text("{}")
     runner = CliRunner()
     with TpuApi() as api:
-        taken = runner.invoke(emulate_cli.app, ["tpu", "--port", str(api.port)])
+        taken = runner.invoke(emulate.app, ["tpu", "--port", str(api.port)])
         assert (taken.exit_code, "give another one with --port" in taken.output) == (2, True)
-    other = runner.invoke(emulate_cli.app, ["tpu", "--port", "0", "--state", str(tmp_path / "cloud.json")])
+    other = runner.invoke(emulate.app, ["tpu", "--port", "0", "--state", str(tmp_path / "cloud.json")])
     assert (other.exit_code, "is not a state of this emulator" in other.output) == (2, True)
-    nowhere = runner.invoke(emulate_cli.app, ["tpu", "--port", "0", "--state", str(tmp_path / "no" / "cloud.json")])
+    nowhere = runner.invoke(emulate.app, ["tpu", "--port", "0", "--state", str(tmp_path / "no" / "cloud.json")])
     assert (nowhere.exit_code, "give a file in a directory that is there" in nowhere.output) == (2, True)
 
 

@@ -1,0 +1,64 @@
+"""`slipway emulate`: services that run here instead of in a cloud, for trying things without an account.
+
+Owns the options and what is printed. Refuses to own the services (infra/emulators/).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from infra.commands.terminal import fail
+from infra.emulated import STORAGE, TPU
+
+app = typer.Typer(no_args_is_help=True, help="Run a cloud service on this machine, without an account.")
+
+
+@app.callback()
+def _emulate() -> None:  # pyright: ignore[reportUnusedFunction]  # else a single command would lose its name
+    pass
+
+
+@app.command()
+def tpu(
+    port: Annotated[int, typer.Option(min=0, max=65534, help="On 127.0.0.1, buckets on the next; 0 takes any.")] = 8470,
+    state: Annotated[Path | None, typer.Option(help="Keep the cloud in this file across starts.")] = None,
+    speed: Annotated[float, typer.Option(min=0, help="Its clock runs this much faster; 0 stands still.")] = 1,
+) -> None:
+    """The Cloud TPU API, with a page that shows its state, and the buckets of this clone's stacks; Ctrl-C ends it."""
+    from infra.emulators.object_store import ObjectStore
+    from infra.emulators.tpu_api import TpuApi  # here: Google's client costs every other command 0.5 s
+    from infra.operate import emulated_cloud
+
+    if state and (state.is_dir() or not state.parent.is_dir()):
+        fail(f"{state} cannot hold a state; give a file in a directory that is there")
+    root = Path(f"{state}.buckets") if state else Path(tempfile.mkdtemp())
+    buckets = emulated_cloud.fill(root, emulated_cloud.stacks_here())
+    try:
+        api = TpuApi(port=port, speed=speed, state=state)
+        # At the same place at each start, since a stack's state says at which service its things were made.
+        store = ObjectStore(root, buckets, port=port + 1 if port else 0)
+    except OSError as error:
+        fail(f"port {port} and the next one cannot be used ({error.strerror}); give another one with --port")
+    except (ValueError, KeyError, TypeError) as error:
+        fail(f"{state} is not a state of this emulator ({error}); delete it or give another")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(store)
+        if not state:
+            stack.callback(shutil.rmtree, root)
+        typer.echo(f"TPU API emulator: {api.url} shows its state")
+        typer.echo(f"in another shell: export {TPU}={api.url} {STORAGE}={store.url}")
+        typer.echo("it has the buckets of the stacks that are here now; after `slipway stack new` start it again")
+        typer.echo("written from the documentation, never compared with the real service; Ctrl-C ends it")
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it
+        try:
+            api.serve_forever()
+        except KeyboardInterrupt:
+            api.close()
+    typer.echo("ended" + (f"; its state is in {state}, its buckets in {state}.buckets" if state else ""))

@@ -1,0 +1,114 @@
+"""`slipway orphans`: what is billed under our label and belongs to no stack of this backend.
+
+Entry point: reads the world, prints, deletes. How something is found and deleted:
+infra/targets/tpu_vm/provider/tpu_cleanup.py.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from typing import Annotated, Any
+
+import typer
+
+from infra.commands.terminal import fail
+from infra.names import OWNER_LABEL, PLACEHOLDER_PROJECT, label_value, stack_label
+from infra.paths import PULUMI, ROOT
+from infra.providers.resource import Context, ResourceError
+from infra.stack_file import settings as stack_settings
+from infra.stack_file.settings import SettingsError, stack_names
+from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
+from infra.targets.tpu_vm.provider.tpu_cleanup import Found
+from infra.targets.tpu_vm.settings import TpuVmSettings
+
+_DELETE_TIMEOUT_S = 1800.0
+
+
+def orphans(
+    project: Annotated[str, typer.Argument(help="A Google Cloud project; else those of stacks/.")] = "",
+    delete: Annotated[bool, typer.Option("--delete", help="Delete what the table shows; needs --owner.")] = False,
+    owner: Annotated[
+        str, typer.Option(help="Only what this owner's label is on: a stack's `owner`, or the label itself.")
+    ] = "",
+) -> None:
+    """Show, or with --delete remove, TPUs in any zone that carry our label and belong to no stack of this backend."""
+    if delete and not owner:
+        fail("--delete needs --owner: what belongs to no stack of this backend may be somebody else's and running")
+    try:
+        _orphans((project,) if project else _projects(), delete, _owner_labels(owner))
+    except ResourceError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _owner_labels(owner: str) -> tuple[str, ...]:
+    """The label that an owner's things carry, and the text itself, which may be one; empty for everybody's."""
+    if owner and not label_value(owner):
+        fail(f"owner {owner!r} has no letter or digit, so no label is of it; give the `owner` of a stack file")
+    return (label_value(owner), owner) if owner else ()
+
+
+def _orphans(projects: tuple[str, ...], delete: bool, owners: tuple[str, ...]) -> None:
+    if not projects:
+        fail("no stack of stacks/ has a project of its own; name one: slipway orphans PROJECT")
+    context = _context()
+    alive = _alive()
+    for project in projects:
+        everywhere = f"projects/{project}/locations/{tpu_api.ALL_ZONES}"
+        ours = tpu_cleanup.labelled(context, everywhere)
+        known = {stack_label(name) for name in alive}
+        found = [one for one in ours if one.stack not in known and (not owners or _owner(one) in owners)]
+        whose = f" and of owner {owners[0]}" if owners else ""
+        typer.echo(f"{project}: {len(ours)} with our label, {len(found)} of no stack of this backend{whose}")
+        for one in found:
+            typer.echo(f"  {one.state:<22} {one.name}  stack {one.stack}, owner {_owner(one) or '?'}")
+        if not found:
+            continue
+        if not delete:
+            typer.echo(
+                "they may be of somebody who keeps another backend: ask the owner; delete one owner's with --owner "
+                "OWNER --delete"
+            )
+            continue
+        _delete(context, found)
+
+
+def _owner(one: Found) -> str:
+    return dict(one.labels).get(OWNER_LABEL, "")
+
+
+def _delete(context: Context, found: list[Found]) -> None:
+    names = {one.name for one in found}
+    parents = dict.fromkeys("/".join(name.split("/")[:4]) for name in sorted(names))
+    for name in tpu_cleanup.remove_labelled(context, parents, lambda one: one.name in names):
+        typer.echo(f"  deleted {name}")
+
+
+def _projects() -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for name in stack_names():
+        try:
+            settings = stack_settings.any_from_file(name)
+        except SettingsError as error:
+            fail(str(error))
+        if isinstance(settings, TpuVmSettings) and settings.project != PLACEHOLDER_PROJECT:
+            found[settings.project] = None
+    return tuple(found)
+
+
+def _alive() -> list[str]:
+    """Stacks of this backend that have resources: their own `up` and `destroy` look after what is theirs."""
+    command = [PULUMI, "stack", "ls", "--json", "--non-interactive", "--color", "never"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        fail(f"the list of stacks cannot be read, so it is not known what is in use: {done.stderr.strip()}")
+    stacks: list[dict[str, Any]] = json.loads(done.stdout)
+    return [str(one["name"]) for one in stacks if one.get("resourceCount") != 0 or one.get("updateInProgress")]
+
+
+def _context() -> Context:
+    return Context("", time.monotonic() + _DELETE_TIMEOUT_S, threading.Event(), lambda _: None, typer.echo)

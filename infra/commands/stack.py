@@ -1,0 +1,49 @@
+"""`slipway stack new`: writes a stack file for a size that is not shipped.
+
+Entry point: writes one file, prints, picks the exit code. What is in the file: infra/operate/new_stack.py.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from infra.commands.terminal import fail
+from infra.names import PLACEHOLDER_PROJECT
+from infra.operate.new_stack import OWNER, NewStack, text
+from infra.paths import stack_file
+from infra.stack_file import settings as stack_settings
+from infra.stack_file.settings import SettingsError
+
+app = typer.Typer(no_args_is_help=True, help="Stack files.")
+
+
+@app.callback()
+def stacks() -> None:
+    """Stack files, in stacks/."""
+
+
+@app.command()
+def new(
+    accelerator: Annotated[str, typer.Argument(help="A TPU of `slipway hardware queued_resource`, like v5p-512.")],
+    zone: Annotated[list[str], typer.Option(help="Where; several times: in this order.")],
+    slices: Annotated[int, typer.Option(min=1, max=512)] = 1,
+    tier: Annotated[str, typer.Option(help="on-demand, spot, reserved, guaranteed or flex-start.")] = "on-demand",
+    variant: Annotated[str, typer.Option(help="What follows the dot in its name.")] = "",
+    project: Annotated[str, typer.Option(help="The Google Cloud project's id.")] = PLACEHOLDER_PROJECT,
+    owner: Annotated[str, typer.Option(help="Who pays: a label of everything billed.")] = OWNER,
+) -> None:
+    """Write stacks/Pulumi.<accelerator>[x<slices>][.<variant>].yaml; nothing is declared yet."""
+    stack = NewStack(accelerator, tuple(zone), slices, tier, variant, project, owner)
+    path = stack_file(stack.name)
+    try:
+        written = text(stack)
+        stack_settings.from_text(stack.name, written)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(written)
+    except FileExistsError:
+        fail(f"stacks/{path.name} is there already; remove it, or give another --variant")
+    except SettingsError as error:
+        fail(str(error))
+    typer.echo(f"stacks/{path.name} is written; see what it would cost: slipway preview {stack.name}")

@@ -1,0 +1,80 @@
+"""`slipway wheels`: build a wheelhouse on this machine, push it to where hosts read it."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from infra.commands.terminal import fail
+from infra.host_software.derive import wheelhouse as wheelhouse_of
+from infra.host_software.wheels.identity import FETCHED_PYTHON
+from infra.host_software.wheels.locks import CHANNELS, PLATFORMS, STABLE
+from infra.operate.hosts import STORE
+from infra.paths import stack_file
+from infra.stack_file import settings as stack_settings
+from infra.stack_file.settings import SettingsError
+
+app = typer.Typer(no_args_is_help=True, help="What hosts install, without any package index.")
+
+PlatformOption = Annotated[str, typer.Option(help=f"One of {', '.join(PLATFORMS)}.")]
+ChannelOption = Annotated[str, typer.Option(help=f"One of {', '.join(CHANNELS)}.")]
+OverlayOption = Annotated[Path | None, typer.Option(help="Directory of wheels that replace locked ones.")]
+ArchiveOption = Annotated[
+    str | None,
+    typer.Option("--python-archive", help=f"A relocatable CPython 3.12 as tar.gz, or `{FETCHED_PYTHON}`: uv's own."),
+]
+
+
+@app.command("build")
+def build_command(
+    platform: PlatformOption,
+    channel: ChannelOption = STABLE,
+    overlay: OverlayOption = None,
+    archive: ArchiveOption = None,
+    expect: Annotated[str | None, typer.Option(hidden=True, help="The id that a preview has shown.")] = None,
+    push_to: Annotated[str | None, typer.Option("--push", help="Also push it to this store.")] = None,
+) -> None:
+    """Fetch, patch and lay out every wheel of a platform; what is there already is not fetched again."""
+    for name, value, allowed in (("platform", platform, PLATFORMS), ("channel", channel, CHANNELS)):
+        if value not in allowed:
+            fail(f"{name} is '{value}'; give one of: {', '.join(allowed)}")
+    wheelhouses = _wheelhouses()
+    try:
+        inputs = wheelhouses.inputs_of(platform, channel, overlay, archive)
+        if expect and inputs.id != expect:
+            fail(f"locks, patches or overlay changed since the preview ({expect} is now {inputs.id}); run it again")
+        wheelhouses.build_here(inputs)
+        if push_to:
+            wheelhouses.push_from_here(inputs.id, push_to)
+    except wheelhouses.ERRORS as error:
+        fail(str(error))
+
+
+@app.command("push")
+def push_command(
+    to: Annotated[str, typer.Argument(help="A stack, or where to: a directory or gs://bucket[/prefix].")],
+    wheelhouse: Annotated[str | None, typer.Argument(help="Its id; for a stack, the stack's own.")] = None,
+) -> None:
+    """Upload what is absent, verified by checksum; safe to interrupt and to run again."""
+    wheelhouses = _wheelhouses()
+    try:
+        if stack_file(to).is_file():
+            settings = stack_settings.from_file(to)
+            inputs = wheelhouse_of(settings, settings.row.platform)
+            wheelhouses.ensure_built(inputs)
+            wheelhouses.push_from_here(inputs.id, STORE[settings.target](settings))
+            return
+        known = wheelhouses.built_here()
+        if wheelhouse not in known:
+            fail(f"name a wheelhouse to push; built here: {', '.join(known) or 'none (slipway wheels build)'}")
+        wheelhouses.push_from_here(wheelhouse, to)
+    except (*wheelhouses.ERRORS, SettingsError) as error:
+        fail(str(error))
+
+
+def _wheelhouses() -> ModuleType:
+    return importlib.import_module("infra.host_software.wheelhouses")  # on demand: it costs every other command 0.3 s

@@ -1,0 +1,113 @@
+"""What a command line says to Pulumi's engine: which command, which stack, whether it changes anything.
+
+Owns the engine's own words and flags, as far as the wrapper must know them. Refuses to own what follows from them
+(infra/engine/wrapper.py). Standard library only: it runs at every command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+# Flags whose value is the next argument: it may look like a command's word, or like `-s`.
+VALUE_FLAGS = frozenset(
+    (
+        *("--cwd", "--color", "--tracing", "--otel-traces", "--profiling", "--memprofilerate", "--verbose"),
+        *("--message", "--config", "--config-file", "--target", "--target-replace", "--replace", "--exclude"),
+        *("--parallel", "--secrets-provider", "--policy-pack", "--policy-pack-config", "--file", "--plan"),
+    )
+)
+VALUE_LETTERS = frozenset("Cvmcptx")
+
+# Commands that work on one stack, which has to exist. The engine's own aliases are spelled out.
+STACK_COMMANDS = frozenset(
+    (
+        *("preview", "pre", "up", "update", "refresh", "destroy", "down", "dn", "import", "watch"),
+        *("config", "stack", "cancel", "logs", "state", "console", "env"),
+    )
+)
+# `pulumi stack X` that make, list or remove stacks instead.
+STACK_ADMINISTRATION = frozenset(("init", "new", "ls", "list", "rm", "remove", "unselect"))
+PREVIEWS = frozenset(("preview", "pre"))
+MUTATING = frozenset(("up", "update", "refresh", "destroy", "down", "dn", "import", "watch"))
+MUTATING_STACK = frozenset(("rm", "remove", "import", "rename"))
+# These choose a backend, which ours must not answer for.
+BACKEND_COMMANDS = frozenset(("login", "logout"))
+
+
+@dataclass(frozen=True)
+class Command:
+    """words: the arguments that are no flags. stack: as given, maybe `organization/project/name`."""
+
+    words: tuple[str, ...]
+    stack: str | None
+    cwd: str | None
+    help: bool
+    config_file: bool
+
+    @property
+    def name(self) -> str:
+        return self.words[0] if self.words else ""
+
+    @property
+    def action(self) -> str:
+        return self.words[1] if len(self.words) > 1 else ""
+
+    @property
+    def needs_stack(self) -> bool:
+        administration = self.name == "stack" and self.action in STACK_ADMINISTRATION
+        return self.name in STACK_COMMANDS and not administration and not self.help
+
+    @property
+    def mutates(self) -> bool:
+        mutating = self.name in MUTATING or (self.name == "stack" and self.action in MUTATING_STACK)
+        return mutating and not self.help
+
+    @property
+    def starts_providers(self) -> bool:
+        return (self.name in MUTATING or self.name in PREVIEWS) and not self.help
+
+
+def parse(arguments: Sequence[str]) -> Command:
+    words: list[str] = []
+    values: dict[str, str] = {}
+    seen_help = False
+    rest: Iterator[str] = iter(arguments)
+    for argument in rest:
+        if argument == "--":
+            break
+        if argument.startswith("--"):
+            flag, equals, value = argument.partition("=")
+            if flag in VALUE_FLAGS or flag == "--stack":
+                values[flag] = value if equals else next(rest, "")
+            seen_help = seen_help or flag == "--help"
+        elif argument.startswith("-") and len(argument) > 1:
+            for position, letter in enumerate(argument[1:], start=2):
+                seen_help = seen_help or letter == "h"
+                if letter == "s" or letter in VALUE_LETTERS:
+                    value = argument[position:].removeprefix("=") or next(rest, "")
+                    values[{"s": "--stack", "C": "--cwd"}.get(letter, letter)] = value
+                    break
+        else:
+            words.append(argument)
+    stack = values.get("--stack")
+    if stack is None and words[:1] == ["cancel"] and len(words) > 1:
+        stack = words[1]
+    if (
+        stack is None
+        and words[:1] == ["stack"]
+        and words[1:2]
+        and words[1] in ("select", "rm", "remove")
+        and len(words) > 2
+    ):
+        stack = words[2]
+    return Command(tuple(words), stack or None, values.get("--cwd"), seen_help, "--config-file" in values)
+
+
+def local_name(stack: str, project: str) -> str | None:
+    """The stack's own name, or None where it is another project's, or no name at all (the engine says so better)."""
+    *owner, name = stack.split("/")
+    if owner and owner[-1] != project and len(owner) > 1:
+        return None
+    return name if re.fullmatch(r"[A-Za-z0-9_.-]+", name) else None

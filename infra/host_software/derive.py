@@ -1,0 +1,89 @@
+"""What the hosts of a stack install, decided from sources at preview: wheelhouse and bundle, by id and hash.
+
+Owns the derivation, the same for every target. Refuses to own how it is built (infra/wheels/, infra/artifacts/) and
+where it is stored: the target names the store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.host_software.bundle import BundleContents, collect
+from infra.host_software.wheels.identity import FETCHED_PYTHON, WheelhouseInputs, wheelhouse_inputs
+from infra.host_software.wheels.locks import LockError, lock_path
+from infra.host_software.wheels.patches import PatchError
+from infra.paths import ROOT, TRAINING, WORK
+from infra.stack_file.settings import Settings, SettingsError
+from training.data.hash_cache import HashCache
+from training.run_spec import RunSpec
+
+
+@dataclass(frozen=True)
+class HostSoftware:
+    """`contents` is what `up` makes the bundle of; `bundle` is the hash that it must have."""
+
+    wheelhouse: WheelhouseInputs
+    contents: BundleContents
+    bundle: str
+
+    @property
+    def overlay(self) -> list[str]:
+        return [str(wheel) for wheel in self.wheelhouse.overlay]
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a reviewer should know of it."""
+        wheels = self.wheelhouse
+        line = f"hosts install wheelhouse {wheels.id} ({wheels.platform}, {wheels.channel}) and bundle {self.bundle}"
+        return (line, *(f"overlay: {wheel}" for wheel in self.overlay))
+
+    @property
+    def build_arguments(self) -> list[str]:
+        """Arguments of `slipway wheels build` for this wheelhouse."""
+        wheels = self.wheelhouse
+        arguments = ["--platform", wheels.platform, "--channel", wheels.channel]
+        if wheels.overlay:
+            arguments += ["--overlay", str(wheels.overlay[0].path.parent)]
+        if wheels.python_archive:
+            arguments += ["--python-archive", str(wheels.python_archive)]
+        return arguments
+
+
+def host_software(settings: Settings, spec: RunSpec, work: Path = WORK) -> HostSoftware:
+    """Hash what the stack's hosts will install. Raises SettingsError for an overlay or archive that is not there."""
+    wheels = wheelhouse(settings, spec.platform, work)
+    model_file = ROOT / settings.model_file if settings.model_file else None
+    lock = lock_path(spec.platform, settings.channel)
+    contents = BundleContents(spec.to_yaml(), wheels.id, lock, model_file)
+    return HostSoftware(wheels, contents, collect(TRAINING, contents).hash)
+
+
+def wheelhouse(settings: Settings, platform: str, work: Path = WORK) -> WheelhouseInputs:
+    """Which wheelhouse a platform's hosts install.
+
+    Raises SettingsError for an overlay or archive that is not there, and for patches that are not whole.
+    """
+    hashes = HashCache(work / "cache" / "overlay-stat.json")
+    overlay = ROOT / settings.overlay if settings.overlay else None
+    try:
+        made = wheelhouse_inputs(platform, settings.channel, hashes, overlay, python_archive(settings))
+        hashes.save()
+    except (LockError, PatchError) as error:
+        raise SettingsError(str(error)) from None
+    return made
+
+
+def compile_environment(settings: Settings, platform: str, work: Path = WORK) -> WheelhouseInputs:
+    """What compiles as the stack's hosts will: their wheelhouse without its Python, which no compile depends on."""
+    return wheelhouse(settings.model_copy(update={"python_archive": None}), platform, work)
+
+
+def python_archive(settings: Settings) -> Path | str | None:
+    """The archive of the stack's `python_archive`, or FETCHED_PYTHON, or None."""
+    given = settings.python_archive
+    if given is None or given == FETCHED_PYTHON:
+        return given
+    if not (ROOT / given).is_file():
+        raise SettingsError(f"python_archive is '{given}', which is no file; give one, or `{FETCHED_PYTHON}`")
+    return ROOT / given

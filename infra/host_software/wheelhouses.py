@@ -1,0 +1,142 @@
+"""Wheelhouses on this machine: build one with its progress shown, push it, make an environment of it.
+
+Owns what a person sees of it. Refuses to own the steps (infra/wheels/build.py, infra/artifacts/push.py).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from infra.artifacts.layout import objects_of, wheelhouse_key
+from infra.artifacts.push import Pushed, push
+from infra.artifacts.store import LocalStore, StoreError, open_store
+from infra.host_software.bundle import BundleContents, collect, put
+from infra.host_software.installation import COMMAND, Installation
+from infra.host_software.wheels.build import BuildError, Wheelhouse, build, files_to_fetch
+from infra.host_software.wheels.fetch import FetchError
+from infra.host_software.wheels.identity import FETCHED_PYTHON, WheelhouseInputs, wheelhouse_inputs
+from infra.host_software.wheels.locks import STABLE, LockError, lock_path
+from infra.host_software.wheels.patches import PatchError
+from infra.paths import ARTIFACTS, INSTALLED, TRAINING, UV, WORK
+from training.data.hash_cache import HashCache
+
+ERRORS = (LockError, FetchError, BuildError, PatchError, StoreError, OSError)
+
+
+def ensure_built(inputs: WheelhouseInputs) -> None:
+    """Build a wheelhouse into this machine's store unless it is there. Raises what building raises."""
+    if not LocalStore(ARTIFACTS).has(wheelhouse_key(inputs.id)):
+        build_here(inputs)
+
+
+def inputs_of(platform: str, channel: str, overlay: Path | None, archive: Path | str | None) -> WheelhouseInputs:
+    hashes = HashCache(WORK / "cache" / "overlay-stat.json")
+    python = Path(archive) if isinstance(archive, str) and archive != FETCHED_PYTHON else archive
+    inputs = wheelhouse_inputs(platform, channel, hashes, overlay, python)
+    hashes.save()
+    return inputs
+
+
+def built_here() -> list[str]:
+    """Ids of the wheelhouses in this machine's store."""
+    return sorted(path.name for path in (ARTIFACTS / "wheelhouses").glob("*"))
+
+
+def build_here(inputs: WheelhouseInputs) -> Wheelhouse:
+    """With a bar on a terminal, else a line now and then."""
+    uv = shutil.which("uv") or str(UV)
+    with _Shown(f"wheelhouse {inputs.id}", len(files_to_fetch(inputs))) as progress:
+        made = build(inputs, ARTIFACTS, uv, progress)
+    print(f"wheelhouse {made.id}: {len(made.objects)} files, {made.size / 1e6:.0f} MB")
+    return made
+
+
+class _Shown:
+    """Progress of a build: files and bytes on a terminal, else a line per file."""
+
+    def __init__(self, what: str, files: int) -> None:
+        console = Console(stderr=True)
+        self._on_terminal = console.is_terminal
+        columns = (
+            TextColumn(what),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("files  {task.fields[megabytes]:.0f} MB"),
+        )
+        self._bar = Progress(*columns, console=console, disable=not self._on_terminal, transient=True)
+        self._task = self._bar.add_task(what, total=files, megabytes=0.0)
+        self._files, self._names, self._bytes = files, 0, 0
+        self._lock = threading.Lock()
+
+    def arrived(self, size: int) -> None:
+        with self._lock:
+            self._bytes += size
+            self._bar.update(self._task, megabytes=self._bytes / 1e6)
+
+    def finished(self, name: str) -> None:
+        with self._lock:
+            self._names += 1
+            self._bar.advance(self._task)
+            if not self._on_terminal:
+                print(f"{self._names} of {self._files} files: {name}", flush=True)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.stop()
+
+
+def push_from_here(wheelhouse: str, to: str) -> None:
+    source, target = LocalStore(ARTIFACTS), open_store(to)
+    if target.uri == source.uri:
+        return
+    index = wheelhouse_key(wheelhouse)
+    keys = objects_of(wheelhouse, source.read(index).decode(errors="replace"))
+    console = Console(stderr=True)
+
+    def progress(key: str, done: Pushed) -> None:
+        if console.is_terminal:
+            console.print(f"{done.uploaded + done.present} of {len(keys) + 1}: {key.rpartition('/')[2]}", end="\r")
+
+    done = push(source, target, keys, last=[index], progress=progress)
+    print(
+        f"{target.uri}: {done.uploaded} files ({done.uploaded_bytes / 1e6:.0f} MB) uploaded, "
+        f"{done.present} were there ({done.present_bytes / 1e6:.0f} MB)"
+    )
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A Python that has what cpu hosts have, and the directory with the training package."""
+
+    python: str
+    sources: str
+
+
+def environment(wheels: WheelhouseInputs | None = None) -> Environment:
+    """For work on this machine: a wheelhouse (by default cpu's), installed as hosts install it.
+
+    Raises what building raises, or EnvironmentError with bootstrap's reason.
+    """
+    wheels = wheels or inputs_of("cpu", STABLE, None, None)
+    ensure_built(wheels)
+    bundle = collect(TRAINING, BundleContents("", wheels.id, lock_path(wheels.platform, wheels.channel)))
+    put(bundle, LocalStore(ARTIFACTS))
+    installation = Installation(str(ARTIFACTS), bundle.hash, str(INSTALLED))
+    made = subprocess.run(
+        COMMAND, env=os.environ | installation.environment_only, stdout=subprocess.PIPE, text=True, check=False
+    )
+    if made.returncode:
+        raise OSError("the hosts' environment cannot be made; the reason is above")
+    return Environment(python=made.stdout.strip().splitlines()[-1], sources=installation.directory)

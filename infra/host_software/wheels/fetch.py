@@ -1,0 +1,116 @@
+"""Files of a lock, downloaded side by side into the artifact directory: resumed where they stopped, verified, whole.
+
+Owns HTTP to package indexes. Proxies and certificates are the system's; credentials come from ~/.netrc.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import ssl
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from http import HTTPStatus
+from pathlib import Path
+from typing import Protocol
+
+import httpx
+
+from infra.artifacts.layout import object_key
+from infra.artifacts.store import PARTIAL
+from infra.host_software.wheels.selection import LockedFile
+
+_AT_ONCE = 8
+_ATTEMPTS = 4
+_BLOCK = 1 << 20
+
+
+class FetchError(RuntimeError):
+    """A file cannot be had as the lock says; the message names it."""
+
+
+class Progress(Protocol):
+    """Who shows how far it is; called from several threads."""
+
+    def arrived(self, size: int) -> None:
+        """So many bytes more."""
+        ...
+
+    def finished(self, name: str) -> None:
+        """A file is here, verified."""
+        ...
+
+
+def fetch_all(files: Iterable[LockedFile], artifacts: Path, progress: Progress) -> dict[LockedFile, Path]:
+    """Every file as an object below `artifacts`; what is there already is not fetched. Raises FetchError."""
+    wanted = tuple(files)
+    with (
+        httpx.Client(verify=ssl.create_default_context(), follow_redirects=True, timeout=60.0) as client,
+        ThreadPoolExecutor(_AT_ONCE) as pool,
+    ):
+        pending = {pool.submit(_fetch, client, file, artifacts, progress): file for file in wanted}
+        try:
+            return {pending[done]: done.result() for done in as_completed(pending)}
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _fetch(client: httpx.Client, file: LockedFile, artifacts: Path, progress: Progress) -> Path:
+    final = artifacts / object_key(file.sha256, file.name)
+    if final.exists():
+        progress.finished(file.name)
+        return final
+    partial = artifacts / PARTIAL / f"{file.sha256}-{file.name}"
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    with partial.open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # another build on this machine may be at it
+        if final.exists():
+            partial.unlink(missing_ok=True)
+        else:
+            _fetch_alone(client, file, partial, progress)
+            final.parent.mkdir(parents=True, exist_ok=True)
+            partial.replace(final)
+    progress.finished(file.name)
+    return final
+
+
+def _fetch_alone(client: httpx.Client, file: LockedFile, partial: Path, progress: Progress) -> None:
+    """All of a file, verified, in `partial`."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            _download(client, file, partial, progress)
+            break
+        except httpx.HTTPStatusError as error:
+            status = error.response.status_code
+            if status < 500 or attempt == _ATTEMPTS:
+                raise FetchError(f"{file.name}: the package index answers {status} for {file.url}") from None
+        except httpx.HTTPError as error:
+            if attempt == _ATTEMPTS:
+                host = httpx.URL(file.url).host
+                raise FetchError(
+                    f"{file.name} cannot be fetched from {host} ({type(error).__name__}: {error}); run this again "
+                    f"where it can be reached, what has arrived is kept"
+                ) from None
+    with partial.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest != file.sha256:
+        partial.unlink()
+        raise FetchError(f"{file.name} has SHA-256 {digest}, the lock says {file.sha256}; refused")
+
+
+def _download(client: httpx.Client, file: LockedFile, partial: Path, progress: Progress) -> None:
+    """Append what is missing of `partial`."""
+    have = partial.stat().st_size if partial.exists() else 0
+    headers = {"Range": f"bytes={have}-"} if have else {}
+    with client.stream("GET", file.url, headers=headers) as response:
+        if response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            return  # all of it is here already; its hash decides
+        response.raise_for_status()
+        goes_on = response.status_code == HTTPStatus.PARTIAL_CONTENT
+        if goes_on:
+            progress.arrived(have)
+        with partial.open("ab" if goes_on else "wb") as stream:
+            for block in response.iter_bytes(_BLOCK):
+                stream.write(block)
+                progress.arrived(len(block))

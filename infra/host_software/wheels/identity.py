@@ -1,0 +1,98 @@
+"""Which wheelhouse a stack needs, known from sources alone: a preview builds and fetches nothing.
+
+Owns the inputs of a wheelhouse and their hash. Refuses to own how it is built (infra/wheels/build.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from infra.host_software.wheels.locks import LockError, bootstrap_lock, lock_path, read_lock
+from infra.host_software.wheels.patches import PatchSet, content_hash, load_all
+from infra.paths import TRAINING
+from training.data.hash_cache import HashCache
+
+FETCHED_PYTHON = "fetch"  # instead of an archive: the CPython 3.12 that uv fetches
+_FORM = "1"  # raise it when the same inputs are laid out differently
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A wheel that replaces the locked one of its package."""
+
+    package: str
+    version: str
+    path: Path
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version} ({self.path.name}, sha256 {self.sha256[:12]})"
+
+
+@dataclass(frozen=True)
+class WheelhouseInputs:
+    """What a wheelhouse is made from; `id` is 16 hex digits and the same on every machine."""
+
+    platform: str
+    channel: str
+    id: str
+    overlay: tuple[Overlay, ...] = ()
+    python_archive: Path | str | None = None  # or FETCHED_PYTHON
+    training: Path = TRAINING  # holds locks/ and patches/
+
+    @property
+    def locks(self) -> tuple[Path, Path]:
+        """The platform's and the bootstrap lock."""
+        return lock_path(self.platform, self.channel, self.training), bootstrap_lock(self.training)
+
+    @property
+    def patches(self) -> tuple[PatchSet, ...]:
+        return load_all(self.training / "patches")
+
+
+def wheelhouse_inputs(
+    platform: str,
+    channel: str,
+    hashes: HashCache,
+    overlay: Path | None = None,
+    python_archive: Path | str | None = None,
+    training: Path = TRAINING,
+) -> WheelhouseInputs:
+    """Hash the lock, the patches, the overlay and the Python archive. Raises LockError for what is missing."""
+    wheels = _overlay(overlay, hashes) if overlay else ()
+    digest = hashlib.sha256()
+    for part in (_FORM, platform, channel):
+        digest.update(part.encode() + b"\0")
+    made = WheelhouseInputs(platform, channel, "", wheels, python_archive, training)
+    for path in made.locks:
+        digest.update(hashlib.sha256(read_lock(path)).digest())
+    for patch_set in made.patches:
+        digest.update(content_hash(patch_set).encode() + b"\0")
+    for wheel in wheels:
+        digest.update(f"{wheel.path.name}\0{wheel.sha256}\0".encode())
+    if python_archive:
+        content = hashes.sha256(python_archive) if isinstance(python_archive, Path) else python_archive
+        digest.update(f"python\0{content}\0".encode())
+    return dataclasses.replace(made, id=digest.hexdigest()[:16])
+
+
+def _overlay(directory: Path, hashes: HashCache) -> tuple[Overlay, ...]:
+    files = sorted(directory.glob("*.whl")) if directory.is_dir() else []
+    if not files:
+        raise LockError(f"overlay {directory} holds no wheel (*.whl); build or copy the wheels to use there")
+    found: dict[str, Overlay] = {}
+    for path in files:
+        try:
+            name, version, _, _ = parse_wheel_filename(path.name)
+        except InvalidWheelFilename as error:
+            raise LockError(f"overlay: {path.name} is not named as a wheel is: {error}") from None
+        package = str(canonicalize_name(name))
+        if package in found:
+            raise LockError(f"overlay has two wheels of {package}: {found[package].path.name} and {path.name}")
+        found[package] = Overlay(package, str(version), path, hashes.sha256(path))
+    return tuple(found.values())

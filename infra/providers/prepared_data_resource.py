@@ -1,0 +1,99 @@
+"""slipway:data:PreparedData: the corpus as shuffled, tokenised-for records in a directory named by its content.
+
+Prepares where nothing is prepared yet (training/data/prepare.py, in the hosts' environment), refuses a directory that
+holds other data than its name says, and checks that the run has enough of it. Its delete keeps the data unless the
+stack says otherwise and nobody else uses it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from infra.host_software.installation import COMMAND, Installation
+from infra.paths import ROOT
+from infra.providers import children
+from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
+from infra.targets.local.host_directory import RUN_SPEC
+from training.data.identity import DataError, Manifest
+from training.data.prepared import is_prepared, read_prepared
+from training.run_spec import too_few_tokens
+
+
+@dataclass(frozen=True)
+class PreparedDataInputs:
+    directory: str = replaces()
+    tokens_needed: int = updates()
+    max_epochs: int = updates()
+    on_destroy: str = updates()
+    arguments: list[str] = ignored()  # of training.data.prepare; what they say is in the directory's name
+    artifacts: str = ignored()
+    bundle: str = ignored()
+    root: str = ignored()
+
+    @property
+    def installation(self) -> Installation:
+        return Installation(self.artifacts, self.bundle, self.root)
+
+
+class PreparedData(Resource[PreparedDataInputs]):
+    token: ClassVar[str] = "slipway:data:PreparedData"
+    inputs = PreparedDataInputs
+    timeout_s: ClassVar[float] = 24 * 3600.0
+
+    def create(self, context: Context, new: PreparedDataInputs) -> tuple[str, Outputs]:
+        directory = Path(new.directory)
+        if not is_prepared(directory):
+            python = children.run(
+                context,
+                "installing the hosts' environment",
+                COMMAND,
+                new.installation.environment_only,
+                str(ROOT),
+            )
+            # -P: the bundle's training package, not the one of the directory that sources are relative to.
+            command = [python, "-P", "-m", "training.data.prepare", *new.arguments, "--out", new.directory]
+            code = {"PYTHONPATH": new.installation.directory}
+            children.run(context, "preparing data", command, code, str(ROOT))
+        return directory.name, _checked(new)
+
+    def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
+        try:
+            return _summary(_of(Path(str(outputs["directory"]))))
+        except DataError:
+            return None
+
+    def update(self, context: Context, identifier: str, outputs: Outputs, new: PreparedDataInputs) -> Outputs:
+        return _checked(new)
+
+    def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
+        directory = Path(str(outputs["directory"]))
+        if outputs.get("on_destroy") == "delete" and directory.is_dir() and not _used(directory):
+            shutil.rmtree(directory)
+
+
+def _of(directory: Path) -> Manifest:
+    """The manifest of the data that the directory's name stands for. Raises DataError."""
+    return read_prepared(directory, directory.name)
+
+
+def _summary(manifest: Manifest) -> Outputs:
+    return {"train_tokens": manifest.train.tokens, "heldout_tokens": manifest.heldout.tokens}
+
+
+def _checked(new: PreparedDataInputs) -> Outputs:
+    try:
+        manifest = _of(Path(new.directory))
+    except DataError as error:
+        raise ResourceError(str(error)) from None
+    refusal = too_few_tokens(new.tokens_needed, manifest.train.tokens or 0, new.max_epochs)
+    if refusal:
+        raise ResourceError(refusal)
+    return _summary(manifest)
+
+
+def _used(directory: Path) -> bool:
+    specs = directory.parent.parent.glob(f"*/hosts/*/{RUN_SPEC}")
+    return any(str(directory) in spec.read_text() for spec in specs)

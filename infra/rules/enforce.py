@@ -1,0 +1,69 @@
+"""Puts guardrails.py to every resource of the program, as it is declared.
+
+Owns: from the SDK's resource (typed or by token) to inputs as on the wire, and back the labels that are missing. The
+engine has transforms as well, but what they refuse it prints with a traceback; here it is one sentence per rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import pulumi
+
+from infra import names
+from infra.rules import guardrails
+from infra.rules.guardrails import Declared
+
+# pulumi exports neither; the names that an Args class has on the wire are known only there
+from pulumi._types import input_type_to_dict, is_input_type  # isort: skip
+
+_USERS_OWN_KEYS = frozenset(("labels", "resourceLabels", "metadata", "annotations"))
+
+
+class GuardrailError(pulumi.RunError):
+    """What is declared breaks a rule; the message says which, and how to fix or allow it."""
+
+
+def install(stack: str, owner: str, allowed: Sequence[str]) -> None:
+    """From here on every resource is checked, and labelled if it costs money. Targets that cost nothing need none."""
+    labels = names.labels(owner, stack)
+
+    def guard(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        props = cast(dict[str, Any], args.props)
+        inputs = cast(dict[str, Any], to_wire(props))
+        protect, retain = bool(args.opts.protect), bool(args.opts.retain_on_delete)
+        declared = Declared(args.type_, args.name, inputs, protect, retain)
+        found = guardrails.problems(declared, allowed)
+        if found:
+            raise GuardrailError("; ".join(found))
+        labelled = guardrails.labelled(declared, labels)
+        if labelled is inputs:
+            return None
+        top = guardrails.BILLABLE[args.type_][0]
+        spelled = next((key for key in props if _wire_key(key) == top), top)
+        return pulumi.ResourceTransformationResult(props | {spelled: labelled[top]}, args.opts)
+
+    pulumi.runtime.register_stack_transformation(guard)
+
+
+def to_wire(value: Any, translate: bool = True) -> Any:
+    """Inputs as on the wire; what is not set is left out, what is not known yet stays the SDK's object."""
+    kind = cast(type[Any], type(value))
+    if is_input_type(kind):
+        return to_wire(input_type_to_dict(value), translate=False)
+    if isinstance(value, Mapping):
+        given = cast(Mapping[str, Any], value)
+        return {
+            (wire := _wire_key(key) if translate else key): to_wire(item, translate and wire not in _USERS_OWN_KEYS)
+            for key, item in given.items()
+            if item is not None
+        }
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [to_wire(item, translate) for item in cast(Sequence[Any], value)]
+    return value
+
+
+def _wire_key(key: str) -> str:
+    first, *others = key.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in others) if first else key

@@ -1,0 +1,122 @@
+"""What Google's provider lets pass at a preview and Google refuses minutes into an `up`: pure checks of single values.
+
+Owns: forms of names, labels, places and sizes (from the APIs' reference pages), machines, accelerators and topologies
+(from infra/hardware.yaml). Each returns None or what is wrong and what to write. Refuses to own which resource is asked
+for what (infra/rules/guardrails.py).
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+
+from infra import hardware
+
+MTU = range(1300, 8897)
+_PRIVATE = tuple(ipaddress.ip_network(net) for net in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+_REGION = r"[a-z]{2,}(-[a-z]+)+[0-9]{1,2}"
+_MULTI_REGIONS = frozenset(("us", "eu", "asia", "nam4", "eur4", "eur5", "eur7", "eur8", "asia1", "global"))
+
+
+def label_problem(labels: Mapping[str, object]) -> str | None:
+    """Keys and values as most APIs take them; values that are not known yet pass."""
+    for key, value in labels.items():
+        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,62}", key):
+            return f"label key {key!r} is not 1-63 lower-case letters, digits, '_' and '-' with a letter first"
+        if isinstance(value, str) and not re.fullmatch(r"[a-z0-9_-]{0,63}", value):
+            return f"label {key} is {value!r}; give at most 63 lower-case letters, digits, '_' and '-'"
+    return f"{len(labels)} labels; give at most 64" if len(labels) > 64 else None
+
+
+def bucket_name_problem(name: str) -> str | None:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", name):
+        return (
+            f"bucket name {name!r} ({len(name)} characters) is not 3-63 lower-case letters, digits, '-', '_' and '.' "
+            f"with a letter or digit at both ends"
+        )
+    if name.startswith("goog") or "google" in name:
+        return f"bucket name {name!r} holds 'google', which Cloud Storage keeps for itself; give another"
+    if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", name) or ".." in name:
+        return f"bucket name {name!r} reads like an address; leave the dots out"
+    return None
+
+
+def location_problem(key: str, place: str) -> str | None:
+    """key: `zone`, `region` or `location`, which may be either or several regions."""
+    allowed = {"zone": _REGION + "-[a-z]", "region": _REGION}.get(key, _REGION + "(-[a-z])?")
+    if re.fullmatch(allowed, place) or (key == "location" and place.lower() in _MULTI_REGIONS):
+        return None
+    if key == "location" and re.fullmatch(allowed, place.lower()):
+        return None  # Cloud Storage spells regions with capitals
+    what = {"zone": "a zone, like us-central1-a", "region": "a region, like us-central1"}
+    return f"{key} is {place!r}; give {what.get(key, 'a region or zone, like us-central1 or us-central1-a')}"
+
+
+def mtu_problem(mtu: int) -> str | None:
+    return None if mtu in MTU else f"mtu is {mtu}; give {MTU.start} to {MTU.stop - 1}"
+
+
+def subnet_problem(cidr: str) -> str | None:
+    """Of a subnet for hosts: private addresses, room for a slice."""
+    try:
+        network = ipaddress.IPv4Network(cidr)
+    except ValueError as error:
+        return f"{cidr!r} is no range of IPv4 addresses ({error}); write one like 10.0.0.0/20"
+    if not any(network.subnet_of(private) for private in _PRIVATE if isinstance(private, ipaddress.IPv4Network)):
+        return f"{cidr!r} is not private; write a range in {', '.join(map(str, _PRIVATE))}"
+    if network.prefixlen > 26:
+        return f"{cidr!r} holds {network.num_addresses - 4} hosts; write a wider range, like 10.0.0.0/20"
+    return None
+
+
+def machine_type_problem(machine: str) -> str | None:
+    """Machines with accelerators have a row; others are Google's to know, their form aside."""
+    known = {row.machine.name for row in hardware.rows() if row.machine}
+    if machine in known:
+        return None
+    series = machine.partition("-")[0]
+    if series in {name.partition("-")[0] for name in known} or not re.fullmatch(
+        r"[a-z][a-z0-9]*(-[a-z0-9]+)+", machine
+    ):
+        return f"machine type {machine!r} is not in infra/hardware.yaml; nearest: {_near(machine, known)}"
+    return None
+
+
+def accelerator_type_problem(accelerator_type: str) -> str | None:
+    """Of the Cloud TPU API: `v5litepod-16`."""
+    known = {row.accelerator_type for row in hardware.rows() if row.accelerator_type}
+    if accelerator_type in known:
+        return None
+    near = _near(accelerator_type, known)
+    return f"accelerator type {accelerator_type!r} is not in infra/hardware.yaml; nearest: {near}"
+
+
+def guest_accelerator_problem(accelerator: str) -> str | None:
+    """Of a VM or node pool: `nvidia-h100-mega-80gb`."""
+    known = {row.gke_accelerator for row in hardware.rows("gpu") if row.gke_accelerator}
+    if accelerator in known:
+        return None
+    return f"accelerator {accelerator!r} is not in infra/hardware.yaml; nearest: {_near(accelerator, known)}"
+
+
+def topology_problem(topology: str, machine: str | None, hosts: int | None) -> str | None:
+    """machine and hosts: None where they are not known; with both, the number of hosts has to be the topology's."""
+    rows = [row for row in hardware.rows("tpu") if row.topology_text and row.machine]
+    fitting = [row for row in rows if machine is None or (row.machine and row.machine.name == machine)]
+    if machine is not None and not fitting:
+        return None  # the machine itself is refused, or it is no TPU's
+    exact = [row for row in fitting if row.topology_text == topology]
+    if not exact:
+        known = {row.topology_text for row in fitting if row.topology_text}
+        of = f" of {machine}" if machine else ""
+        return f"TPU topology {topology!r} is none{of} in infra/hardware.yaml; nearest: {_near(topology, known)}"
+    needed = exact[0].hosts
+    if machine is not None and hosts is not None and hosts != needed:
+        return f"TPU topology {topology} of {machine} has {needed} hosts, but nodeCount is {hosts}; give {needed}"
+    return None
+
+
+def _near(given: str, known: Iterable[str]) -> str:
+    return ", ".join(difflib.get_close_matches(given, sorted(known), n=3, cutoff=0))

@@ -1,0 +1,109 @@
+"""Which wheelhouses and bundles are in use: by every stack of the backend, by every run record.
+
+Owns reading names out of a stack's exported state and out of a record. Refuses to guess: what cannot be read, or names
+its artifact in a form we do not know, is a StoreError, because what gc deletes depends on it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from infra.artifacts.gc import Named
+from infra.artifacts.store import Store, StoreError
+from infra.paths import PULUMI, ROOT
+from infra.runs.records import RECORD
+
+WHEELHOUSE_TYPE = "slipway:artifacts:Wheelhouse"  # property `wheelhouse`
+BUNDLE_TYPE = "slipway:artifacts:Bundle"  # property `bundle`
+
+SO_NOTHING = "so it is not known what is in use, and nothing may be deleted"
+
+
+def by_deployment(stack: str, exported: str) -> Named:
+    """Names in the text that `pulumi stack export` prints.
+
+    What waits for its deletion still names, and so does what an `up` has just begun to make.
+    """
+    try:
+        deployment: Mapping[str, Any] = json.loads(exported)["deployment"]
+        resources: list[Any] = list(deployment.get("resources") or [])
+        pending: list[Any] = deployment.get("pending_operations") or []
+        resources += [operation["resource"] for operation in pending]
+        wheelhouses: set[str] = set()
+        bundles: set[str] = set()
+        for each in resources:
+            if each["type"] == WHEELHOUSE_TYPE:
+                wheelhouses |= _property(stack, each, "wheelhouse")
+            elif each["type"] == BUNDLE_TYPE:
+                bundles |= _property(stack, each, "bundle")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"the state of stack '{stack}' is not readable ({error!r}), {SO_NOTHING}") from error
+    return Named(frozenset(wheelhouses), frozenset(bundles))
+
+
+def by_record(place: str, text: str) -> Named:
+    """Names in a run's record; starts of before there were wheelhouses have none."""
+    try:
+        starts: list[Mapping[str, Any]] = json.loads(text)["starts"]
+        wheelhouses = frozenset(str(start["wheelhouse"]) for start in starts if start.get("wheelhouse"))
+        bundles = frozenset(str(start["bundle"]) for start in starts if start.get("bundle"))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"the run record {place} is not readable ({error!r}), {SO_NOTHING}") from error
+    return Named(wheelhouses, bundles)
+
+
+def by_stacks() -> tuple[Named, list[str]]:
+    """Names in the state of every stack of the backend that `.venv/bin/pulumi` of the clone uses, and those stacks."""
+    listed = _pulumi("the list of stacks", "stack", "ls", "--json")
+    try:
+        stacks = [str(cast(dict[str, Any], each)["name"]) for each in json.loads(listed)]
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"the list of stacks is not readable ({error!r}), {SO_NOTHING}") from error
+    named = Named()
+    for stack in stacks:
+        named |= by_deployment(stack, _pulumi(f"stack '{stack}'", "stack", "export", "--stack", stack))
+    return named, stacks
+
+
+def by_records(store: Store, work: Path) -> tuple[Named, int]:
+    """Names in the records of the store and of this machine's stacks below `work`, and how many records there are."""
+    texts = {f"{store.uri}/{key}": _text(store.read(key)) for key in store.keys("runs/") if key.endswith(f"/{RECORD}")}
+    for path in work.glob(f"*/runs/*/{RECORD}"):
+        texts[str(path)] = _text(path.read_bytes())
+    named = Named()
+    for place, text in texts.items():
+        named |= by_record(place, text)
+    return named, len(texts)
+
+
+def _property(stack: str, resource: Mapping[str, Any], name: str) -> set[str]:
+    """What it is, and what it is about to be."""
+    sides: list[Mapping[str, Any]] = [resource.get("outputs") or {}, resource.get("inputs") or {}]
+    values = [side.get(name) for side in sides]
+    found = {value for value in values if isinstance(value, str) and value}
+    if not found or any(value is not None and value not in found for value in values):
+        raise StoreError(
+            f"{resource['urn']} of stack '{stack}' does not say its {name}, {SO_NOTHING};"
+            f" put its state right with: make up STACK={stack}"
+        )
+    return found
+
+
+def _text(content: bytes) -> str:
+    return content.decode(errors="replace")  # a record that is not text fails as JSON, with its place
+
+
+def _pulumi(what: str, *arguments: str) -> str:
+    command = [PULUMI, *arguments, "--non-interactive", "--color", "never"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise StoreError(f"cannot read {what}: no Pulumi engine ({error.strerror}), {SO_NOTHING}") from error
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[0]
+        raise StoreError(f"cannot read {what}: {said.removeprefix('error: ')}, {SO_NOTHING}")
+    return done.stdout

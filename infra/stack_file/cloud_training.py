@@ -1,0 +1,251 @@
+"""Keys of every stack that trains in the cloud, whichever target: where, on which terms, for how much; and their rules.
+
+Owns what the hardware table, names and the file itself can tell. Refuses to own what one service asks for beyond that
+(infra/targets/<target>/settings.py), names (infra/names.py), prices (infra/preview/) and whether a zone has capacity:
+nobody knows that before asking.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+
+from infra import durations, hardware, names
+from infra.hardware import Api
+from infra.names import Names
+from infra.stack_file.cloud_settings import CloudSettings
+from infra.stack_file.settings import SYNTHETIC, Absent, Settings, SettingsError
+
+LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+TAG = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class Tier(StrEnum):
+    """On which terms the zone gives its chips."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    RESERVED = "reserved"
+    GUARANTEED = "guaranteed"
+    FLEX_START = "flex-start"  # v2alpha1's; the slice is taken back after max_runtime
+
+
+class FitCheck(StrEnum):
+    """Whether `up` asks for the TPU compiler's word that the train step fits."""
+
+    CHECKED = "checked"
+    UNCHECKED = "unchecked"
+
+
+def _tier(value: object) -> object:
+    return Tier.SPOT if value == "best-effort" else value  # the old name of spot
+
+
+def seconds(value: object) -> object:
+    return durations.seconds(value) if isinstance(value, str) else value
+
+
+type Seconds = Annotated[int, BeforeValidator(seconds), Field(ge=1, le=366 * 86_400)]
+type Usd = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+
+
+def _labels(value: dict[str, str]) -> dict[str, str]:
+    for key, text in value.items():
+        if not LABEL_KEY.fullmatch(key) or not LABEL_VALUE.fullmatch(text):
+            raise ValueError(
+                f"label '{key}: {text}' is not one of Google's: at most 63 of a-z, 0-9, '_' and '-' each, the key from "
+                f"a letter"
+            )
+        if key in (names.OWNER_LABEL, names.STACK_LABEL):
+            raise ValueError(f"label {key!r} is set by Slipway; leave it out")
+    return value
+
+
+def _tags(value: tuple[str, ...]) -> tuple[str, ...]:
+    for tag in value:
+        if not TAG.fullmatch(tag):
+            raise ValueError(f"{tag!r} is not a network tag: at most 63 of a-z, 0-9 and '-', from a letter")
+    return value
+
+
+class CloudTrainingSettings(CloudSettings, Settings):
+    """Times in seconds, money in US dollars. `zones` are tried in their order and lie in one region.
+
+    A target says by which `api` it buys, and as `offered_as` what that gives.
+    """
+
+    api: ClassVar[Api]
+    offered_as: ClassVar[str]
+
+    region: Absent[str] = None
+    zones: tuple[str, ...] = ()
+    tier: Annotated[Tier, BeforeValidator(_tier)] = Tier.ON_DEMAND
+    network: Absent[str] = None
+    subnet: Absent[str] = None
+    service_account: Absent[str] = None
+    labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default_factory=dict)
+    tags: Annotated[tuple[str, ...], AfterValidator(_tags)] = ()
+    host_secrets: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")], ...] = ()
+    max_chips: Absent[Annotated[int, Field(ge=1)]] = None
+    max_usd_per_hour: Absent[Usd] = None
+    max_usd_per_run: Absent[Usd] = None
+    max_runtime: Absent[Seconds] = None
+    price_usd_per_chip_hour: Absent[Usd] = None
+    fit: FitCheck = FitCheck.CHECKED
+    fit_timeout_s: Annotated[int, Field(ge=1, le=86_400)] = 300
+
+    @property
+    def place(self) -> str:
+        """The region that all zones are in."""
+        return self.zones[0].rpartition("-")[0]
+
+    @property
+    def names(self) -> Names:
+        return names.of(self.project, self.place, self.prefix)
+
+    @property
+    def buckets_named(self) -> dict[str, str]:
+        """Buckets that keys of the stack name, by key: data, or a checkpoint to start from."""
+        given = {"data": self.data} | {f"training.{key}": value for key, value in self.training.items()}
+        return {
+            key: value.removeprefix("gs://").partition("/")[0]
+            for key, value in given.items()
+            if isinstance(value, str) and value.startswith("gs://")
+        }
+
+    @property
+    def all_labels(self) -> dict[str, str]:
+        return self.labels | names.labels(self.owner, self.stack)
+
+    @field_validator("network", "subnet", "service_account")
+    @classmethod
+    def _one_line(cls, value: str | None) -> str | None:
+        return one_line(value)
+
+    @field_validator("service_account")
+    @classmethod
+    def _no_default_account(cls, value: str | None) -> str | None:
+        if value and (value == "default" or value.endswith("-compute@developer.gserviceaccount.com")):
+            raise ValueError(
+                "the project's default account, which may do almost anything in it; give one of its own, or leave the "
+                "key out for the foundation's"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _zones_of_region(self) -> CloudTrainingSettings:
+        if self.zones or not self.region:
+            return self
+        try:
+            row = self.row
+        except hardware.UnknownAcceleratorError:
+            return self  # said with the nearest names by infra/stack_file/settings.py
+        there = [zone for zone in row.zones_documented + row.zones if zone.rpartition("-")[0] == self.region]
+        return self.model_copy(update={"zones": tuple(dict.fromkeys(there))})
+
+    def check_place(self) -> None:
+        for rule in (_api_rule, _zone_rule, _spot_rule, _network_rule, _bucket_rule, _data_rule):
+            rule(self)
+
+
+def one_line(value: str | None) -> str | None:
+    """A name or path as one word of ASCII. Raises ValueError."""
+    if value is not None and not re.fullmatch(r"[\x21-\x7e]{1,512}", value):
+        raise ValueError("spaces or characters beyond ASCII in it; give the name or path as `gcloud` prints it")
+    return value
+
+
+def where(settings: Settings) -> str:
+    """The file, as sentences name it."""
+    return f"stacks/Pulumi.{settings.stack}.yaml"
+
+
+def _api_rule(settings: CloudTrainingSettings) -> None:
+    row = settings.row
+    if settings.api in row.apis:
+        return
+    if row.platform == "cpu":
+        raise SettingsError(f"accelerator '{row.name}' is this machine's; write `target: local` in {where(settings)}")
+    raise SettingsError(
+        f"accelerator '{row.name}' is not offered as {settings.offered_as}, only by: {', '.join(row.apis)}; "
+        f"choose one of `slipway hardware {settings.api}` in {where(settings)}"
+    )
+
+
+def _zone_rule(settings: CloudTrainingSettings) -> None:
+    row, zones = settings.row, settings.zones
+    known = ", ".join(row.zones_documented) or ", ".join(row.zones)
+    if not zones:
+        said = f"region '{settings.region}' has no zone with {row.name}" if settings.region else "zones is empty"
+        raise SettingsError(f"{said} in {where(settings)}; {row.name} is in: {known}")
+    for zone in zones:
+        if not re.fullmatch(r"[a-z]+(-[a-z]+)+\d+-[a-z0-9]+", zone):
+            raise SettingsError(f"zones has '{zone}' in {where(settings)}, which is no zone; {row.name} is in: {known}")
+    regions = dict.fromkeys(zone.rpartition("-")[0] for zone in zones)
+    if len(regions) > 1:
+        raise SettingsError(
+            f"zones lie in {len(regions)} regions ({', '.join(regions)}) in {where(settings)}; checkpoints and data "
+            f"are in one: keep the zones of one, and make a second stack for the other"
+        )
+    if settings.region and settings.region not in regions:
+        raise SettingsError(
+            f"region is '{settings.region}' but zones are in '{settings.place}' in {where(settings)}; leave region out"
+        )
+    if len(set(zones)) < len(zones):
+        raise SettingsError(f"zones names a zone twice in {where(settings)}; name each once, in the order to try them")
+    for zone in zones:
+        if zone not in row.zones:
+            raise SettingsError(f"zones has '{zone}' in {where(settings)}, which has no {row.name}; it is in: {known}")
+
+
+def _spot_rule(settings: CloudTrainingSettings) -> None:
+    row, tier = settings.row, settings.tier
+    if tier is Tier.SPOT:
+        quota, price = row.quota(settings.api), row.price(settings.place)
+        if quota and quota.spot is None:
+            raise SettingsError(
+                f"tier is 'spot' in {where(settings)}, but no spot {row.name} is known; write on-demand"
+            )
+        if price and price.spot_usd is None and settings.price_usd_per_chip_hour is None:
+            has = ", ".join(price.region for price in row.prices if price.spot_usd is not None)
+            raise SettingsError(
+                f"tier is 'spot' in {where(settings)}, but no spot {row.name} is listed in {settings.place}; choose a "
+                f"region of {has}, or write on-demand, or, if you know better, its price_usd_per_chip_hour"
+            )
+
+
+def _network_rule(settings: CloudTrainingSettings) -> None:
+    if (settings.network is None) != (settings.subnet is None):
+        raise SettingsError(
+            f"network and subnet go together in {where(settings)}; give both, or neither for the foundation's"
+        )
+    region = re.search(r"regions/([^/]+)/", settings.subnet or "")
+    if region and region[1] != settings.place:
+        raise SettingsError(
+            f"subnet is in region '{region[1]}', but zones are in '{settings.place}' in {where(settings)}"
+        )
+
+
+def _bucket_rule(settings: CloudTrainingSettings) -> None:
+    """What names alone tell of where a bucket is; `slipway doctor` asks where the others are."""
+    if not settings.buckets_named:
+        return
+    regions = {zone.rpartition("-")[0] for row in hardware.rows("tpu") for zone in row.zones}
+    for key, bucket in settings.buckets_named.items():
+        problem = names.misplaced_bucket(
+            key, bucket, settings.project, settings.place, settings.prefix, sorted(regions)
+        )
+        if problem:
+            raise SettingsError(f"{problem} ({where(settings)})")
+
+
+def _data_rule(settings: CloudTrainingSettings) -> None:
+    if settings.data != SYNTHETIC:
+        raise SettingsError(
+            f"data is '{settings.data}' in {where(settings)}; hosts in the cloud cannot read prepared text from "
+            f"a bucket yet: write `slipway:data: synthetic`"
+        )

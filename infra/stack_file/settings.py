@@ -1,0 +1,331 @@
+"""The stack file as typed, frozen settings, and every check that needs only the stack file and tables.
+
+Owns: reading a stack, the keys of every stack that trains, their types and the rules between them. Refuses to own the
+keys of one target (infra/targets/<target>_settings.py), what is derived from them (infra/runs/run_plan.py) and anything
+that looks at the world (infra/targets/).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Annotated, Any, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from infra import hardware
+from infra.hardware import Accelerator
+from infra.paths import SHARED, STACKS, stack_file
+from infra.stack_file import maxtext_fields, model_file, stack_yaml
+from infra.stack_file.stack_yaml import NAMESPACE, StackFileError
+from infra.targets import registry
+from infra.targets.registry import Target
+from training.run_spec import MaxTextValue
+from training.sharding import MeshError, resolve_mesh
+
+SYNTHETIC = "synthetic"
+
+
+class SettingsError(ValueError):
+    """The stack file cannot be used; the message names the key and what to write instead, on one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(re.sub(r"[\r\n]+", " ", message))  # a value with a line break is quoted in some
+
+
+class OnDestroy(StrEnum):
+    KEEP = "keep"
+    DELETE = "delete"
+
+
+class Channel(StrEnum):
+    """Which lock the hosts install."""
+
+    STABLE = "stable"
+    NIGHTLY = "nightly"
+
+
+def _empty_is_absent(value: object) -> object:
+    return None if value == "" else value
+
+
+type Absent[T] = Annotated[T | None, BeforeValidator(_empty_is_absent)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DataOptions(_Frozen):
+    """How text becomes records; sizes in bytes, `heldout_fraction` of documents."""
+
+    text_key: str = Field("text", min_length=1)
+    vocab_size: int = Field(4096, ge=300, le=1_000_000)
+    tokenizer: Absent[str] = None
+    heldout_fraction: float = Field(0.02, gt=0, lt=1)
+    record_bytes: int = Field(8192, ge=0)
+    max_epochs: int = Field(1, ge=1, le=1000)
+    seed: int = Field(0, ge=0, lt=2**31)
+
+
+class StackSettings(_Frozen):
+    """Any stack. A target's settings are a subclass, with its own keys."""
+
+    stack: str
+    target: Target
+
+    @property
+    def place(self) -> str:
+        """The region that it is in; `-` is this machine."""
+        return "-"
+
+
+class Settings(StackSettings):
+    """A stack that trains. `training` holds MaxText fields as the user wrote them, checked against its schema."""
+
+    accelerator: str
+    slices: int = Field(1, ge=1, le=512)
+    steps: int = Field(ge=1, le=100_000_000)
+    data: str = Field("stdlib", min_length=1)
+    data_options: DataOptions = DataOptions.model_construct()
+    run_name: Absent[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]] = None
+    training: dict[str, Any] = {}
+    channel: Channel = Channel.STABLE
+    model_file: Absent[str] = None  # written as `training.model_file`
+    overlay: Absent[str] = None
+    python_archive: Absent[str] = None
+
+    @property
+    def row(self) -> Accelerator:
+        return hardware.find(self.accelerator)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Inputs of data preparation; empty for synthetic data."""
+        if self.data == SYNTHETIC:
+            return ()
+        return tuple(part.strip() for part in self.data.split(";") if part.strip())
+
+    def check_place(self) -> None:
+        """What the target asks of the accelerator and of where it is. Raises SettingsError."""
+
+
+def from_engine(
+    stack: str, config: Mapping[str, str], secret_keys: Iterable[str] = (), text: str | None = None
+) -> StackSettings:
+    """Settings from the engine's configuration: every value a string, objects and lists as JSON.
+
+    The engine fills in the defaults of Pulumi.yaml's schema, for every target's keys; they are left out again, because
+    what a stack does not say is the settings' own default (and no target knows another's keys). What it cannot tell
+    any more is in the stack file's `text`, where there is one: it refuses whatever from_text refuses.
+    """
+    if text is not None:
+        from_text(stack, text)
+    values: dict[str, Any] = {}
+    for key, handed_over in config.items():
+        if not key.startswith(NAMESPACE):
+            continue
+        name = key.removeprefix(NAMESPACE)
+        if key in secret_keys:
+            raise SettingsError(f"stacks/Pulumi.{stack}.yaml has {stack_yaml.secret(name)}")
+        value = stack_yaml.of_engine(name, handed_over)
+        if not stack_yaml.is_default(name, value):
+            values[name] = value
+    return _of_values(stack, values)
+
+
+def from_text(stack: str, text: str) -> StackSettings:
+    """Settings from a stack file's text, read as the engine reads it. Raises SettingsError for no mapping, too."""
+    try:
+        values = stack_yaml.written(text)
+    except StackFileError as error:
+        raise SettingsError(f"stacks/Pulumi.{stack}.yaml {error}") from None
+    return _of_values(stack, values)
+
+
+def _of_values(stack: str, values: Mapping[str, Any]) -> StackSettings:
+    """Settings of what a stack says, whoever has read it."""
+    try:
+        typed = {name: stack_yaml.typed(name, value) for name, value in values.items()}
+    except StackFileError as error:
+        raise SettingsError(f"{error} (stacks/Pulumi.{stack}.yaml)") from None
+    return check(stack, typed)
+
+
+def any_from_file(stack: str) -> StackSettings:
+    """Settings of a stack file. Raises SettingsError if there is none, or more than one, or it is not UTF-8."""
+    path = stack_file(stack)
+    text = read(stack)
+    if text is None and path.with_suffix(".yml").exists():
+        raise SettingsError(f"stack '{stack}' is in stacks/{path.stem}.yml; rename it to {path.name}")
+    if text is None:
+        raise SettingsError(f"stack '{stack}' has no file stacks/{path.name}; there are: {', '.join(stack_names())}")
+    if path.with_suffix(".yml").exists():
+        raise SettingsError(
+            f"stack '{stack}' has two files, {path.name} and {path.stem}.yml; remove the second, which is not read"
+        )
+    return from_text(stack, text)
+
+
+def read(stack: str) -> str | None:
+    """The text of a stack's file, or None where there is none. Raises SettingsError if it is not UTF-8."""
+    path = stack_file(stack)
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"stacks/{path.name} is not UTF-8 text: {error.reason} at byte {error.start}; save it as UTF-8"
+        ) from error
+
+
+def from_file(stack: str) -> Settings:
+    """Settings of a stack that trains. Raises SettingsError as any_from_file does, and for a foundation."""
+    return that_trains(any_from_file(stack))
+
+
+def that_trains(settings: StackSettings) -> Settings:
+    if not isinstance(settings, Settings):
+        raise SettingsError(f"stack '{settings.stack}' trains nothing: it holds what other stacks stand on")
+    return settings
+
+
+def stack_names() -> list[str]:
+    """Every stack that has a file."""
+    return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in STACKS.glob("Pulumi.*.yaml"))
+
+
+def check(stack: str, values: Mapping[str, Any]) -> StackSettings:
+    """Typed settings from plain values; the one place where a stack's rules are applied."""
+    if stack in SHARED or not re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,99}", stack):
+        raise SettingsError(
+            f"'{stack}' cannot name a stack: use lower-case letters, digits, '-' and '.', "
+            f"and none of: {', '.join(sorted(SHARED))}"
+        )
+    kind = registry.settings_class(_target(stack, values))
+    try:
+        settings = kind.model_validate(_with_model(values) | {"stack": stack})
+    except model_file.ModelFileError as error:
+        raise SettingsError(f"{error} (stacks/Pulumi.{stack}.yaml)") from None
+    except ValidationError as error:
+        raise SettingsError("; ".join(_sentence(stack, item, kind) for item in error.errors())) from None
+    if isinstance(settings, Settings):
+        _hardware_rule(settings)
+        check_training(settings)
+        _data_rule(settings)
+    return settings
+
+
+def check_training(settings: Settings) -> None:
+    """The rules of `training:` on the stack's accelerator. Raises SettingsError."""
+    for rule in (_training_rule, _mesh_rule, _batch_rule, _schedule_rule):
+        rule(settings)
+
+
+def _target(stack: str, values: Mapping[str, Any]) -> Target:
+    try:
+        return Target(values["target"])
+    except (KeyError, ValueError):
+        said = f"target is {values['target']!r}" if "target" in values else "key 'target' is missing"
+        raise SettingsError(
+            f"{said} in stacks/Pulumi.{stack}.yaml; write `{NAMESPACE}target:` and one of: {', '.join(Target)}"
+        ) from None
+
+
+def _with_model(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`training.model_file` resolved: its fields below the stack's own."""
+    if "model_file" in values:
+        raise model_file.ModelFileError("model_file belongs under `slipway:training:`")
+    training = values.get("training")
+    if not isinstance(training, dict) or "model_file" not in training:
+        return dict(values)
+    own = cast(dict[str, Any], training)
+    name = own["model_file"]
+    merged = model_file.fields(name) | {key: value for key, value in own.items() if key != "model_file"}
+    return {**values, "training": merged, "model_file": name}
+
+
+def _sentence(stack: str, item: Any, kind: type[BaseModel]) -> str:
+    key = ".".join(str(part) for part in item["loc"])
+    where = f"stacks/Pulumi.{stack}.yaml"
+    if item["type"] == "extra_forbidden":
+        known = DataOptions.model_fields if key.startswith("data_options.") else kind.model_fields
+        names = [name for name in known if name != "stack"]
+        nearest = difflib.get_close_matches(key.split(".")[-1], names, n=1, cutoff=0.5)
+        hint = f"nearest: {nearest[0]}" if nearest else f"allowed: {', '.join(names)}"
+        return f"unknown key {key!r} in {where}; {hint}"
+    if item["type"] == "missing":
+        return f"key '{key}' is missing in {where}; add `{NAMESPACE}{key}: ...`"
+    if item["type"] == "tuple_type":
+        return f"{key} is {item['input']!r} in {where}: write a list, one `- value` per line or [a, b]"
+    if item["type"] == "value_error":  # a validator's own words
+        said = str(item["ctx"]["error"])
+        return f"{said} ({where})" if said.startswith(key) else f"{key} is {item['input']!r} in {where}: {said}"
+    message = item["msg"][0].lower() + item["msg"][1:]
+    return f"{key} is {item['input']!r} in {where}: {message}"
+
+
+def _hardware_rule(settings: Settings) -> None:
+    try:
+        row = settings.row
+    except hardware.UnknownAcceleratorError as error:
+        raise SettingsError(f"{error} (stacks/Pulumi.{settings.stack}.yaml)") from None
+    del row
+    settings.check_place()
+
+
+def _training_rule(settings: Settings) -> None:
+    problems = [text for key, value in settings.training.items() if (text := maxtext_fields.problem(key, value))]
+    if problems:
+        raise SettingsError("; ".join(problems))
+
+
+def _mesh_rule(settings: Settings) -> None:
+    try:
+        resolve_mesh(settings.training, settings.row.devices, settings.slices)
+    except MeshError as error:
+        raise SettingsError(f"training: {error} ({settings.row.name} x {settings.slices})") from None
+
+
+def _batch_rule(settings: Settings) -> None:
+    devices = settings.row.devices * settings.slices
+    batch = settings.training.get("per_device_batch_size", 12.0)  # MaxText's default
+    if batch <= 0 or batch != int(batch):
+        raise SettingsError(
+            f"training.per_device_batch_size is {batch}: {batch} x {devices} devices does not divide evenly over the "
+            f"devices; give a whole number, from 1"
+        )
+    for key in ("gradient_accumulation_steps", "max_target_length"):
+        if int(settings.training.get(key, 1)) < 1:
+            raise SettingsError(f"training.{key} is {settings.training[key]}; give a whole number from 1")
+
+
+def _schedule_rule(settings: Settings) -> None:
+    schedule = settings.training.get("learning_rate_schedule_steps", -1)
+    if schedule != -1 and schedule < settings.steps:
+        raise SettingsError(
+            f"training.learning_rate_schedule_steps is {schedule}, but steps is {settings.steps}: "
+            f"after the schedule the learning rate is 0; give at least {settings.steps}, or leave it out"
+        )
+
+
+def _data_rule(settings: Settings) -> None:
+    if not settings.sources and settings.data != SYNTHETIC:
+        raise SettingsError("data names no input; write a glob, a directory, `stdlib` or `synthetic`")
+
+
+def typed_training(settings: Settings) -> dict[str, MaxTextValue]:
+    """`training:` as the run spec holds it: 1 and 1.0 are the same number, so they name the same run."""
+    fields = maxtext_fields.schema()["fields"]
+    return {key: _typed(value, fields[key]["types"]) for key, value in settings.training.items()}
+
+
+def _typed(value: Any, types: list[str]) -> MaxTextValue:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if "number" in types:
+        return float(value)
+    return int(value) if "integer" in types else value

@@ -1,0 +1,131 @@
+"""What a stack of target `tpu-vm` will be: decided from settings and tables, before anything is asked or bought.
+
+Needs no account and no network: names are a function of project and region, so it works before there is a foundation.
+Refuses to own how it is declared (infra/targets/tpu_vm/declare.py). Not run on real hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra import durations
+from infra.host_software.derive import HostSoftware, host_software
+from infra.names import placeholder_problem
+from infra.paths import TRAINING, WORK
+from infra.preview import cost, report
+from infra.preview.fit import gate, lookup
+from infra.preview.fit.compile_request import FitRequest
+from infra.preview.fit.verdict import Verdict
+from infra.preview.report import StackReport
+from infra.runs import run_plan
+from infra.stack_file.cloud_training import Tier
+from infra.stack_file.settings import SettingsError
+from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
+from infra.targets.tpu_vm.settings import TpuVmSettings
+from infra.targets.tpu_vm.startup_script import HostScript, startup_script
+from training.run_spec import RunSpec
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"  # what the account may do is said by its roles
+
+
+@dataclass(frozen=True)
+class TpuVmPlan:
+    """Everything that `up` will make, and what a reviewer should know before it does."""
+
+    spec: RunSpec
+    software: HostSoftware
+    artifacts: str  # the store that hosts read
+    request: QueuedResourceInputs
+    report: StackReport
+    notices: tuple[str, ...]
+
+
+def plan(
+    settings: TpuVmSettings,
+    buying: bool = False,
+    work: Path = WORK,
+    judge: Callable[[FitRequest], Verdict] = lookup.known,
+) -> TpuVmPlan:
+    """What the stack will be. Raises SettingsError for what cannot work; `buying` refuses what a preview only says.
+
+    `judge` says whether the train step fits; by default nothing is compiled for it.
+    """
+    spec = run_spec(settings)
+    made = report.of_stack(settings, spec, judge)
+    warnings = cost.check_limits(settings, made.cost, buying)
+    if placeholder := placeholder_problem(settings.project, settings.stack):
+        if buying:
+            raise SettingsError(placeholder)
+        warnings = (*warnings, placeholder)
+    warnings = (*warnings, *gate.gate(settings, made.fit.verdict, buying))
+    software = host_software(settings, spec, work)
+    script = startup_script(host_script(settings, software.bundle), (TRAINING / "bootstrap.sh").read_text())
+    request = request_inputs(settings, script)
+    return TpuVmPlan(spec, software, artifacts(settings), request, made, (*made.lines(), *software.notices, *warnings))
+
+
+def run_spec(settings: TpuVmSettings) -> RunSpec:
+    """What the hosts run; checkpoints go to the foundation's bucket, below the stack's name."""
+    return run_plan.run_spec(settings, f"gs://{settings.names.checkpoints_bucket}/{settings.stack}", None)
+
+
+def artifacts(settings: TpuVmSettings) -> str:
+    """Where hosts read wheels and bundles."""
+    return f"gs://{settings.names.artifacts_bucket}"
+
+
+def host_script(settings: TpuVmSettings, bundle: str) -> HostScript:
+    row = settings.row
+    return HostScript(
+        stack=settings.stack,
+        slices=settings.slices,
+        hosts_per_slice=row.hosts,
+        chips_per_host=row.chips_per_host,
+        artifacts=artifacts(settings),
+        bundle=bundle,
+        secrets=tuple((name, settings.names.secret_path(name)) for name in settings.host_secrets),
+    )
+
+
+def request_inputs(settings: TpuVmSettings, script: str) -> QueuedResourceInputs:
+    row, names = settings.row, settings.names
+    until, after = _moment(settings.valid_until), _moment(settings.valid_after)
+    return QueuedResourceInputs(
+        project=settings.project,
+        zones=list(settings.zones),
+        name=settings.request,
+        nodes=settings.slices,
+        accelerator_type=str(row.accelerator_type),
+        runtime_version=settings.runtime_version or str(row.runtime_version),
+        tier=str(settings.tier),
+        networks=[
+            {
+                "network": settings.network or names.network_path,
+                "subnetwork": settings.subnet or names.subnet_path,
+                "enable_external_ips": False,
+            }
+        ],
+        service_account=settings.service_account or names.account_email,
+        scopes=[SCOPE],
+        labels=settings.all_labels,
+        tags=list(settings.tags),
+        metadata={"startup-script": script, "enable-guest-attributes": "TRUE"},
+        data_disks=[{"source_disk": disk.source_disk, "mode": disk.mode} for disk in settings.data_disks],
+        description=f"slipway stack {settings.stack}",
+        reservation=settings.reservation or "",
+        min_duration_s=settings.min_duration or 0,
+        max_run_duration_s=(settings.max_runtime or 0) if settings.tier is Tier.FLEX_START else 0,
+        valid_until_s=until[0],
+        valid_until=until[1],
+        valid_after_s=after[0],
+        valid_after=after[1],
+    )
+
+
+def _moment(given: str | None) -> tuple[int, str]:
+    """A length of time in seconds or a point in time, the other empty."""
+    if given is None:
+        return 0, ""
+    return (0, given) if "T" in given else (durations.seconds(given), "")

@@ -1,0 +1,101 @@
+"""slipway:tpu:QueuedResource: a request for TPU slices, every field of the Cloud TPU API's v2.
+
+Owns the request's inputs, what a change of each means, and read and drift. Create returns once the request is
+accepted; whether chips ever come is SliceReady's business, and how one is asked for tpu_request.py's. Not run on real
+hardware.
+
+Its id says no zone: the request lies in one of `zones`, SliceReady may move it to the next, and it is found again by
+name and label. What an update means: the API has no PATCH for a request and ignores its copy of labels, tags, metadata
+and description once nodes exist, so those are patched on the nodes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from infra.providers.input_types import UNKNOWN, Unknown
+from infra.providers.resource import Context, OnChange, Outputs, Resource, Service
+from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
+from infra.targets.tpu_vm.provider.tpu_cleanup import Found, appears_s
+from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, problems
+from infra.targets.tpu_vm.provider.tpu_request import AS_WANTED, OUTPUTS, Known
+
+
+class QueuedResource(Resource[QueuedResourceInputs]):
+    token: ClassVar[str] = "slipway:tpu:QueuedResource"
+    inputs = QueuedResourceInputs
+    timeout_s: ClassVar[float] = 1800.0
+    refresh_before_update: ClassVar[bool] = True  # preemption is drift in the next preview
+
+    def check(self, values: Mapping[str, Any]) -> list[tuple[str, str]]:
+        failures = super().check(values)
+        if failures or any(isinstance(value, Unknown) for value in values.values()):
+            return failures
+        return problems(self.parse(values))
+
+    def service(self, values: Mapping[str, Any]) -> Service:
+        return tpu_api.service()
+
+    def create(self, context: Context, new: QueuedResourceInputs) -> tuple[str, Outputs]:
+        return new.identifier, tpu_request.ensure(context, new).outputs
+
+    def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
+        inputs = self.parse(outputs)
+        request = tpu_request.find(context, inputs, Known.of(outputs))
+        if request is None:
+            return None
+        seen = request.outputs
+        if request.state == "ACTIVE":
+            nodes = tpu_nodes.there(context, inputs, request.zone)
+            seen["differs"] = tpu_nodes.differences(inputs, nodes)
+            seen["lost"] = tpu_nodes.lost(inputs, nodes)
+            seen["unwell"] = tpu_nodes.unwell(nodes)
+            for sentence in seen["unwell"]:
+                context.say(f"{sentence}: the service mends that itself, and the request stays as it is")
+        return seen
+
+    def update(self, context: Context, identifier: str, outputs: Outputs, new: QueuedResourceInputs) -> Outputs:
+        context.accept(identifier, {key: outputs.get(key, "") for key in OUTPUTS} | AS_WANTED)
+        return tpu_request.ensure(context, new, Known.of(outputs)).outputs
+
+    def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
+        """Also what lies in a zone that it was moved to, or that a POST without an answer has left."""
+        inputs, known = self.parse(outputs), Known.of(outputs)
+        parents = [inputs.parent(zone) for zone in inputs.places(known.zone)]
+        claim, names = inputs.claim(known.made), (inputs.name, *inputs.node_ids)
+
+        def is_ours(found: Found) -> bool:
+            return claim.covers(dict(found.labels)) and found.id in names
+
+        tpu_cleanup.remove_labelled(context, parents, is_ours, appears_s() if known.unseen else 0)
+        tpu_cleanup.note_deleted(inputs.project, inputs.stack)
+
+    def drift(self, outputs: Outputs) -> list[str]:
+        # DELETING: an `up` that was killed, or somebody else, has begun to delete it.
+        ended = outputs.get("state") in (*tpu_request.ENDED, "DELETING") or bool(outputs.get("lost"))
+        return [*(["state"] if ended else []), *(["differs"] if outputs.get("differs") else [])]
+
+    def planned(self, state: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+        """What has ended is asked for anew, and SliceReady waits anew."""
+        known = super().planned(state, new)
+        if "state" in self.drift(dict(state)):
+            known |= dict.fromkeys(OUTPUTS, UNKNOWN)
+        return known
+
+    def changes(
+        self, old: Mapping[str, Any], new: Mapping[str, Any], state: Mapping[str, Any] | None = None
+    ) -> dict[str, OnChange]:
+        """Other zones to try are no reason to give up the one that it is in."""
+        found = super().changes(old, new, state)
+        if found.get("zones") is OnChange.REPLACE:
+            here = (state or {}).get("zone") or old["zones"][0]
+            if isinstance(new["zones"], list) and here in new["zones"]:
+                found["zones"] = OnChange.UPDATE
+        return found
+
+    def parse(self, values: Mapping[str, Any]) -> QueuedResourceInputs:
+        """From checked inputs, or from a state, which holds outputs too."""
+        names = {field.name for field in dataclasses.fields(QueuedResourceInputs)}
+        return super().parse({key: value for key, value in values.items() if key in names})

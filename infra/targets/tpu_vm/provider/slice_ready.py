@@ -1,0 +1,197 @@
+"""slipway:tpu:SliceReady: waits until a request's slices are there and every host says that it has begun.
+
+A resource of its own, so that losing the wait (Ctrl-C, a timeout) loses no request: the next `up` goes on waiting.
+Where a request ends without chips it is deleted and asked for in the next zone of the list, and after the last from
+the start again, until `wait_deadline`. Refuses to own how a request is asked for (tpu_request.py). Not run on real
+hardware.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from infra.durations import text as duration
+from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service, ignored, replaces
+from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
+from infra.targets.tpu_vm.provider.queued_resource import QueuedResource
+from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
+from infra.targets.tpu_vm.provider.tpu_ownership import MADE_LABEL
+from infra.targets.tpu_vm.provider.tpu_request import Known
+
+SECONDS_PER_CALL = 10.0  # of waiting: six calls a minute
+GUEST_ATTRIBUTE = "slipway/status"  # infra/targets/tpu_vm/startup_script.py writes it
+_BEFORE_READY = ("booting", "bootstrapping")
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0  # after all zones have failed once
+
+
+@dataclass(frozen=True)
+class SliceReadyInputs:
+    request: dict[str, Any] = ignored()  # the inputs of QueuedResource: where it may be, what the next zone is asked
+    made: str = replaces("the request was made anew")
+    hosts: int = replaces("another request is another wait")  # of all nodes
+    wait: bool = ignored()
+    wait_deadline_s: int = ignored()
+
+
+class SliceReady(Resource[SliceReadyInputs]):
+    token: ClassVar[str] = "slipway:tpu:SliceReady"
+    inputs = SliceReadyInputs
+    timeout_s: ClassVar[float] = 367 * 86_400.0  # the stack's wait_deadline is the shorter one
+
+    def service(self, values: Mapping[str, Any]) -> Service:
+        return tpu_api.service()
+
+    def create(self, context: Context, new: SliceReadyInputs) -> tuple[str, Outputs]:
+        request = QueuedResource().parse(new.request)
+        wait = _Wait(context, new, request)
+        context.accept(request.identifier, wait.outputs)
+        return request.identifier, wait.once() if not new.wait else wait.until_ready()
+
+    def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
+        request = QueuedResource().parse(outputs["request"])
+        found = tpu_request.find(context, request, Known(str(outputs.get("zone", "")), str(outputs.get("made", ""))))
+        return {"state": found.state, "zone": found.zone} if found else None
+
+    def update(self, context: Context, identifier: str, outputs: Outputs, new: SliceReadyInputs) -> Outputs:
+        """After a wait that was stopped the engine asks for an update: go on."""
+        return self.create(context, new)[1]
+
+    def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
+        del context, identifier, outputs  # the request is another resource
+
+
+@dataclass
+class _Wait:
+    """What one wait has seen so far."""
+
+    context: Context
+    inputs: SliceReadyInputs
+    request: QueuedResourceInputs
+    state: str = ""
+    zone: str = ""
+    hosts_of: dict[str, int] = field(default_factory=dict[str, int])  # ready hosts by node
+    calls: int = 0  # since the last pause
+    turns: int = 0  # zones that have failed
+
+    def __post_init__(self) -> None:
+        self.began = self.context.now()
+
+    @property
+    def ready(self) -> int:
+        return sum(self.hosts_of.values())
+
+    @property
+    def outputs(self) -> Outputs:
+        return {"state": self.state, "ready": self.ready, "zone": self.zone}
+
+    def once(self) -> Outputs:
+        self._look()
+        return self.outputs
+
+    def until_ready(self) -> Outputs:
+        while True:
+            ended = self._look()
+            self.context.accept(self.request.identifier, self.outputs)
+            if ended:
+                self._move(ended)
+            elif self.state == "ACTIVE" and self.ready == self.inputs.hosts:
+                # Labels that were changed while the request waited: its copy could not be.
+                tpu_nodes.patch(self.context, self.request, self.zone)
+                return self.outputs
+            else:
+                self._pause(SECONDS_PER_CALL * self.calls)
+
+    def _look(self) -> tpu_request.Request | None:
+        """See how far it is. Returns the request where it has ended."""
+        found = tpu_request.find(self.context, self.request, Known(self.zone, self.inputs.made))
+        self.calls = 1
+        if found is None:
+            raise ResourceError(
+                f"{self.request.name} is in none of {', '.join(self.request.zones)}: somebody has deleted it; run "
+                f"`pulumi up` to ask for it again"
+            )
+        if found.made != self.inputs.made:
+            raise ResourceError(
+                f"{self.request.name} in {found.zone} is another request than the one that was waited for: somebody "
+                f"has asked for it anew; run `pulumi up` to go on with theirs, if it is on this stack's terms"
+            )
+        if found.zone != self.zone:
+            self.hosts_of.clear()
+        self.state, self.zone = found.state, found.zone
+        if found.state in tpu_request.ENDED:
+            return found
+        if found.state == "ACTIVE":
+            self._count_hosts()
+        return None
+
+    def _count_hosts(self) -> None:
+        """Ask node after node until one is not complete: the others are asked once that one is."""
+        per_node = self.inputs.hosts // self.request.nodes
+        waiting = [name for name in self.request.node_ids if self.hosts_of.get(name, 0) < per_node]
+        random.shuffle(waiting)  # a host that has failed is seen, whichever it is
+        for name in waiting:
+            path = f"{self.request.parent(self.zone)}/nodes/{name}"
+            self.hosts_of[name] = ready_hosts(tpu_api.guest_attributes(self.context, path, GUEST_ATTRIBUTE))
+            self.calls += 1
+            if self.hosts_of[name] < per_node:
+                return
+
+    def _move(self, ended: tpu_request.Request) -> None:
+        """Delete what is left, and ask in the next zone that takes it."""
+        name, zone, made = self.request.name, ended.zone, ended.made
+        why = f"{name} is {ended.state} in {zone} ({ended.reason})"
+        self.context.say(why)
+        tpu_cleanup.remove(self.context, self.request.path(zone), ended.labels.get(MADE_LABEL, ""))
+        self.hosts_of.clear()
+        if not ended.may_pass:
+            raise ResourceError(f"{why}, and was deleted; mend what it says, then run `pulumi up` again")
+        zones = self.request.in_order(zone)
+        while True:
+            self.turns += 1
+            if self.turns % len(zones) == 0:
+                rounds = self.turns // len(zones)
+                self._pause(min(_FIRST_PAUSE_S * 2 ** (rounds - 1), _LONGEST_PAUSE_S), f"{why}: next try after a pause")
+            zone = self.request.in_order(zone)[1 % len(zones)]
+            self.context.say(f"asking for {name} in {zone}")
+            try:
+                found = tpu_request.ask(self.context, self.request, zone, made)
+            except tpu_api.FullError as error:
+                why = str(error)
+                self.context.say(why)
+            else:
+                self.zone, self.state = found.zone, found.state
+                return
+
+    def _pause(self, seconds: float, line: str = "") -> None:
+        waited, deadline = self.context.now() - self.began, self.inputs.wait_deadline_s
+        at = f"{self.zone}: {self.state}, {self.ready} of {self.inputs.hosts} hosts ready"
+        if waited >= deadline:
+            raise ResourceError(
+                f"{self.request.name} in {at} after {duration(deadline)} (wait_deadline); `pulumi up` goes on waiting, "
+                f"`pulumi destroy` gives it up"
+            )
+        self.context.report(f"{line or at}, waited {_rounded(waited)} of {duration(deadline)}")
+        self.context.wait(min(tpu_api.jittered(seconds), max(1.0, deadline - waited)))
+
+
+def _rounded(seconds: float) -> str:
+    return f"{int(seconds)}s" if seconds < 60 else f"{int(seconds // 60)}m"
+
+
+def ready_hosts(values: Iterable[str]) -> int:
+    """How many hosts have said that training has begun (or is over). Raises ResourceError for one that has failed."""
+    ready = 0
+    for value in values:
+        try:
+            status: Any = json.loads(value)["status"]
+            phase = str(status["phase"])
+        except (ValueError, KeyError, TypeError):
+            continue  # half written: the host says it again
+        if phase == "failed":
+            raise ResourceError(f"a host has failed: {status['reason']}; mend it and run `pulumi up` again")
+        ready += phase not in _BEFORE_READY
+    return ready

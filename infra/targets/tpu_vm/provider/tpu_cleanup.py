@@ -1,0 +1,168 @@
+"""Removing requests and nodes of the Cloud TPU API so that nothing is left: by name, by label.
+
+Owns forced deletion, waiting for it, and looking again afterwards. Refuses to own who asks for it: a request's own
+delete, the stack's guard, `slipway orphans`. What carries no label of ours, or another's, is never touched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from infra.names import STACK_LABEL
+from infra.providers.resource import Context
+from infra.targets.tpu_vm.provider import tpu_api, tpu_ownership
+from infra.targets.tpu_vm.provider.tpu_ownership import MADE_LABEL
+
+_SURE = 2  # an empty list and an answer that says nothing read the same
+# How long a request that was just made may be NOT_FOUND: some seconds were seen, by a user of the real service.
+_APPEARS_S = 60.0
+APPEARS = "SLIPWAY_TPU_APPEARS_S"  # another length of it, for an emulator whose clock is its own
+SETTLE_POLL_S = 10.0
+# Stacks whose own request this process has deleted: of another the guard cannot tell whether a killed `up` has just
+# asked for it.
+_deleted: set[tuple[str, str]] = set()
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something billable with our label. `request` is the name of a node's request, if any."""
+
+    name: str
+    stack: str  # its label
+    state: str
+    labels: tuple[tuple[str, str], ...]
+    request: str = ""
+
+    @property
+    def is_node(self) -> bool:
+        return "/nodes/" in self.name
+
+    @property
+    def id(self) -> str:
+        return self.name.rpartition("/")[2]
+
+    @property
+    def made(self) -> str:
+        """Its label slipway-made, which no two requests share."""
+        return dict(self.labels).get(MADE_LABEL, "")
+
+
+def appears_s() -> float:
+    """Seconds for which NOT_FOUND is not believed of what was just asked for."""
+    return float(os.environ.get(APPEARS) or _APPEARS_S)
+
+
+def request_labels(request: Any) -> dict[str, str]:
+    """As it was asked for: a request has no labels of its own, its nodes do."""
+    specs = list(request.tpu.node_spec)
+    return dict(specs[0].node.labels) if specs else {}
+
+
+def stack_label(request: Any) -> str:
+    return request_labels(request).get(STACK_LABEL, "")
+
+
+def labelled(context: Context, parent: str) -> list[Found]:
+    """Everything billable below a location that carries our label: requests, then nodes."""
+    return [one for one in _everything(context, parent) if one.stack]
+
+
+def _everything(context: Context, parent: str) -> list[Found]:
+    there: list[Found] = []
+    for request in tpu_api.listed(context, parent):
+        labels = request_labels(request)
+        there.append(_found(request.name, labels, request.state.state.name))
+    for node in tpu_api.nodes(context, parent):
+        there.append(_found(node.name, dict(node.labels), node.state.name, node.queued_resource))
+    return there
+
+
+def _found(name: str, labels: dict[str, str], state: str, request: str = "") -> Found:
+    return Found(name, labels.get(STACK_LABEL, ""), state, tuple(sorted(labels.items())), request)
+
+
+def note_deleted(project: str, stack: str) -> None:
+    """The request that the state knew is gone."""
+    _deleted.add((project, stack))
+
+
+def settle_s(project: str, stack: str) -> float:
+    """How long something that no state knows may still appear: not at all where the state knew what there was."""
+    known = (project, stack) in _deleted
+    _deleted.discard((project, stack))
+    return 0.0 if known else appears_s()
+
+
+def remove_labelled(
+    context: Context, parents: Iterable[str], wanted: Callable[[Found], bool], settle_s: float = 0
+) -> list[str]:
+    """Delete what is wanted below each location, and look again until nothing is left. Returns names.
+
+    For `settle_s` more an empty zone is not believed: what was asked for a moment ago may not be listed yet.
+    """
+    removed: dict[str, None] = {}
+    parents = list(parents)
+    until = context.now() + settle_s
+    while True:
+        last = context.now() >= until
+        for parent in parents:
+            _remove_listed(context, parent, wanted, removed, _SURE if last else 1)
+        if last:
+            return list(removed)
+        context.report("looking whether something that was asked for a moment ago appears")
+        context.wait(min(SETTLE_POLL_S, until - context.now()))
+
+
+def _remove_listed(
+    context: Context, parent: str, wanted: Callable[[Found], bool], removed: dict[str, None], sure: int
+) -> None:
+    """sure: how many empty answers in a row are believed."""
+    empty = 0
+    pauses = tpu_api.polls()
+    while empty < sure:
+        try:
+            there = _everything(context, parent)
+        except tpu_api.ClosedError as error:
+            context.say(f"{parent.rpartition('/')[2]} was not searched, and nothing can be asked for there: {error}")
+            return
+        listed = [one for one in there if one.stack and wanted(one)]
+        empty = 0 if listed else empty + 1
+        requests = {tpu_ownership.tail(one.name) for one in there if not one.is_node}
+        for one in listed:
+            if not one.is_node:
+                removed[one.name] = None
+                remove(context, one.name, one.made)
+            elif tpu_ownership.tail(one.request) not in requests:  # else it goes with its request, or stays with it
+                removed[one.name] = None
+                remove_node(context, one.name)
+        if listed:
+            context.wait(next(pauses))  # what is listed may not be found by its name yet
+
+
+def remove(context: Context, path: str, made: str) -> None:
+    """Delete a request with its nodes, and wait until it is gone: one of that name made meanwhile is left alone.
+
+    made: its label slipway-made.
+    """
+    pauses = tpu_api.polls()
+    while (found := tpu_api.get(context, path)) is not None:
+        if request_labels(found).get(MADE_LABEL, "") != made:
+            return
+        state = str(found.state.state.name)
+        if state != "DELETING":
+            tpu_api.delete(context, path)
+        context.report(f"{path.rpartition('/')[2]}: deleting")
+        context.wait(next(pauses))
+
+
+def remove_node(context: Context, name: str) -> None:
+    """Delete a node whose request is gone, and wait until it is gone too."""
+    parent = name.partition("/nodes/")[0]
+    pauses = tpu_api.polls()
+    while any(node.name == name for node in tpu_api.nodes(context, parent)):
+        tpu_api.delete_node(context, name)
+        context.report(f"{name.rpartition('/')[2]}: deleting")
+        context.wait(next(pauses))

@@ -1,0 +1,340 @@
+"""One request of the Cloud TPU API, wherever it lies: ask for it once, find it again, see what has become of it.
+
+Owns that there is one and not two: it is found by name and label in every zone of the list before it is asked for, and
+one that is somebody else's is refused (whose it is: tpu_ownership.py). Refuses to own waiting for chips
+(slice_ready.py), its nodes (tpu_nodes.py) and deletion (tpu_cleanup.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra.names import STACK_LABEL
+from infra.providers.resource import CancelledError, Context, Outputs, ResourceError
+from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_ownership
+from infra.targets.tpu_vm.provider.tpu_cleanup import appears_s
+from infra.targets.tpu_vm.provider.tpu_inputs import (
+    FLEX_START,
+    QueuedResourceInputs,
+    body,
+    fingerprint,
+    flex_start,
+    same_terms,
+)
+from infra.targets.tpu_vm.provider.tpu_ownership import MADE_LABEL, Claim
+
+ENDED = ("FAILED", "SUSPENDING", "SUSPENDED")
+OUTPUTS = ("state", "zone", "made", "create_time", "reason")  # of a request, in the state of its resource
+AS_WANTED: Outputs = {"differs": [], "lost": [], "unwell": []}  # what only its nodes tell
+_ASK_AGAIN = 5
+# Of google.rpc: what another zone or another hour may change. Any other is a fault of the request itself.
+_PASSING = (1, 2, 4, 8, 10, 13, 14)
+_EXHAUSTED, _EXPIRED, _NOT_FOUND = 8, 4, 5
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a state says of its request; nothing where it knows none. `metadata`: keys that it has put on nodes."""
+
+    zone: str = ""
+    made: str = ""
+    unseen: bool = False  # asked for, and not yet seen by who asked
+    metadata: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(outputs: Mapping[str, Any]) -> Known:
+        made, create_time = str(outputs.get("made", "")), str(outputs.get("create_time", ""))
+        keys = frozenset[str](outputs.get("metadata") or ())
+        return Known(str(outputs.get("zone", "")), made, bool(made) and not create_time, keys)
+
+
+NOTHING = Known()
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request of ours as it is now."""
+
+    zone: str
+    state: str
+    create_time: str
+    labels: Mapping[str, str]  # as it was asked for
+    code: int = 0  # why it is FAILED
+    message: str = ""
+    by_user: bool = False  # who has suspended it
+    spot: bool = False
+    reserved: bool = False
+
+    @property
+    def made(self) -> str:
+        """Which one it is; the same wherever it was moved to."""
+        return tpu_ownership.made_of(self.labels)
+
+    @property
+    def terms(self) -> str:
+        return tpu_ownership.terms_of(self.labels)
+
+    @property
+    def reason(self) -> str:
+        """One clause, where it has ended."""
+        if self.state == "FAILED":
+            kind = {_EXHAUSTED: "no capacity or quota", _EXPIRED: "expired"}.get(self.code, "")
+            return f"{kind}: {self.message}" if kind else self.message or "no reason is given"
+        if self.state in ENDED and self.by_user:
+            return "somebody has deleted its nodes"
+        if self.state in ENDED:
+            return "preempted" if self.spot else "the service has taken its nodes back"
+        return ""
+
+    @property
+    def outputs(self) -> Outputs:
+        return {name: getattr(self, name) for name in OUTPUTS} | AS_WANTED
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether asking again, here or elsewhere, may help."""
+        if self.state == "FAILED":
+            # `Reservation not found` of what asks for none: the zone has none of these chips for sale.
+            return self.code in _PASSING or (self.code == _NOT_FOUND and not self.reserved)
+        return not self.by_user
+
+
+def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> Request:
+    """The request, on the wanted terms: the one that is there, with its nodes patched, or a new one.
+
+    Raises ResourceError where what is there is somebody else's, or alive on other terms and not of this state.
+    """
+    claim = new.claim(known.made)
+    while (request := _there(context, new, known, claim)) is not None:
+        usable = _is_usable(context, new, request, known)
+        context.accept(new.identifier, request.outputs)
+        if usable:
+            tpu_nodes.patch(context, new, request.zone, known.metadata)
+            return request
+        context.say(f"{new.name} in {request.zone} is {_why_not(request)}: deleting it, then asking again")
+        tpu_cleanup.remove(context, new.path(request.zone), request.labels.get(MADE_LABEL, ""))
+    full: list[str] = []
+    for zone in new.in_order(known.zone):
+        try:
+            return ask(context, new, zone, uuid.uuid4().hex[:12])
+        except tpu_api.FullError as error:
+            full.append(str(error))
+    raise ResourceError(f"no zone serves it: {'; '.join(full)}")
+
+
+def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> Request | None:
+    """This stack's own, in whatever zone of the list; somebody else's of that name is passed over.
+
+    One that was asked for and not seen since is waited for: the API may say NOT_FOUND of it for some seconds.
+    """
+    claim = new.claim(known.made)
+    until = context.now() + (appears_s() if known.unseen else 0)
+    pauses = tpu_api.polls()
+    while True:
+        for zone in new.places(known.zone):
+            request = _look(context, new, zone, known)
+            if request is not None and claim.covers(request.labels):
+                return request
+        if context.now() >= until:
+            return None
+        context.report(f"{new.name}: waiting for it to appear")
+        context.wait(next(pauses))
+
+
+def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> Request:
+    """A new request in this zone. Raises FullError where the zone cannot serve it, ResourceError for somebody else's.
+
+    What a killed `up` has just made on the same terms is taken as it is.
+    """
+    wanted = dataclasses.replace(new, labels={**new.labels, MADE_LABEL: f"{made}-{fingerprint(new)}"})
+    asked = Request(zone, "CREATING", "", wanted.labels)
+    claim = new.claim(made)
+    for _ in range(_ASK_AGAIN):
+        started: tpu_api.Operation | None = None
+        try:
+            started = _create(context, wanted, zone)
+        except tpu_api.ThereAlreadyError:
+            _clear_the_name(context, new, zone, claim)
+        except (tpu_api.SilentError, CancelledError):
+            context.accept(new.identifier, asked.outputs)  # it may be there: the next `up` or `destroy` looks
+            raise
+        else:
+            context.accept(new.identifier, asked.outputs)
+        request = _appeared(context, new, zone, claim, started)
+        if request is None:
+            continue
+        if request.made == made or (request.state not in ENDED and request.terms == fingerprint(new)):
+            return request
+        if request.state not in ENDED:
+            raise _not_ours(new, request, claim)
+        tpu_cleanup.remove(context, new.path(zone), request.labels.get(MADE_LABEL, ""))
+    raise ResourceError(
+        f"{new.path(zone)} comes and goes: somebody else deploys this stack; ask them, then run `pulumi up` again"
+    )
+
+
+# --- parts ---
+
+
+def _create(context: Context, new: QueuedResourceInputs, zone: str) -> tpu_api.Operation:
+    wanted = tpu_api.as_json(body(new, zone))
+    version = "v2"
+    if new.tier == FLEX_START:
+        wanted, version = flex_start(new, wanted), "v2alpha1"
+    return tpu_api.create(context, new.parent(zone), new.name, wanted, str(uuid.uuid4()), version)
+
+
+def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known = NOTHING) -> Request | None:
+    """What has the request's name in this zone, whosever it is.
+
+    Nothing can have been asked for in a zone that is closed to the project, unless the state says that it was.
+    """
+    try:
+        resource = tpu_api.get(context, new.path(zone))
+    except tpu_api.ClosedError:
+        if zone == known.zone:
+            raise
+        return None
+    return _request(zone, resource) if resource is not None else None
+
+
+def _request(zone: str, resource: Any) -> Request:
+    state, error = resource.state, resource.state.failed_data.error
+    return Request(
+        zone=zone,
+        state=str(state.state.name),
+        create_time=resource.create_time.isoformat() if resource.create_time else "",
+        labels=tpu_cleanup.request_labels(resource),
+        code=int(error.code),
+        message=str(error.message),
+        by_user=state.state_initiator.name == "USER",
+        spot="spot" in resource,
+        reserved=bool(resource.reservation_name),
+    )
+
+
+def _there(context: Context, new: QueuedResourceInputs, known: Known, claim: Claim) -> Request | None:
+    """This stack's request once it is past CREATING. Raises ResourceError for another owner's of this stack's name."""
+    for zone in new.places(known.zone):
+        request = _look(context, new, zone, known)
+        if request is None or request.labels.get(STACK_LABEL) != new.stack:
+            continue
+        if not claim.covers(request.labels):
+            raise _not_ours(new, request, claim)
+        if request.state in ("CREATING", "DELETING"):
+            request = _appeared(context, new, zone, claim)
+        if request is not None:
+            return request
+    return None
+
+
+def _appeared(
+    context: Context,
+    new: QueuedResourceInputs,
+    zone: str,
+    claim: Claim,
+    started: tpu_api.Operation | None = None,
+) -> Request | None:
+    """The request once it is past CREATING; None where it is gone, and FullError or ResourceError where it never was.
+
+    `started` is the operation of its create, if it is ours: then NOT_FOUND is believed only after `appears_s`.
+    """
+    until = context.now() + appears_s()
+    pauses = tpu_api.polls()
+    while True:
+        request = _look(context, new, zone)
+        if request is not None and not claim.covers(request.labels):
+            raise _not_ours(new, request, claim)
+        if request is None:
+            if started is None:
+                return None
+            _refuse_failed(context, new, zone, tpu_api.operation(context, started.name), context.now() >= until)
+        elif request.state not in ("CREATING", "DELETING"):
+            return request
+        context.report(f"{new.name} in {zone}: {request.state.lower() if request else 'waiting for it to appear'}")
+        context.wait(next(pauses))
+
+
+def _not_ours(new: QueuedResourceInputs, request: Request, claim: Claim) -> ResourceError:
+    path = new.path(request.zone)
+    return ResourceError(tpu_ownership.refusal(path, request.labels, request.state, request.create_time, claim))
+
+
+def _refuse_failed(
+    context: Context, new: QueuedResourceInputs, zone: str, operation: tpu_api.Operation | None, late: bool
+) -> None:
+    """What the operation says of a request that is not there. `late`: it should be by now."""
+    if operation is not None and operation.code:
+        context.accepted = None
+        if operation.code == _EXHAUSTED or (operation.code == _NOT_FOUND and not _reserves(new)):
+            raise tpu_api.FullError(f"{zone}: {operation.message}")
+        raise ResourceError(f"cannot create {new.path(zone)}: {operation.message}; run `pulumi up` again")
+    if late and (operation is None or operation.done):  # kept in the state: it may appear yet
+        raise ResourceError(
+            f"{new.path(zone)} was accepted and is not there {appears_s():.0f} seconds later: somebody has deleted it "
+            f"at once, or the API is slow; run `pulumi up` again"
+        )
+
+
+def _reserves(new: QueuedResourceInputs) -> bool:
+    return new.tier == "reserved" or bool(new.reservation)
+
+
+def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, claim: Claim) -> None:
+    """The id is taken, by a request or by a node. Of the latter, delete ours whose request is gone."""
+    until = context.now() + appears_s()
+    pauses = tpu_api.polls()
+    while context.now() < until:
+        if _look(context, new, zone) is not None:
+            return  # _appeared says whose it is
+        # Taken, and not to be seen: made a moment ago by an `up` that was killed, or a node has the name.
+        _refuse_anothers(context, new, zone, claim)
+        context.report(f"{new.name} in {zone}: waiting for it to appear")
+        context.wait(next(pauses))
+    for node in tpu_nodes.there(context, new, zone):
+        tpu_cleanup.remove_node(context, node.name)
+
+
+def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, claim: Claim) -> None:
+    """Raises ResourceError where a node has the name that is another's, or belongs to a request that is there."""
+    for node in tpu_nodes.there(context, new, zone):
+        if not claim.covers(node.labels):
+            created = tpu_nodes.create_time(node)
+            raise ResourceError(tpu_ownership.refusal(node.name, node.labels, node.state.name, created, claim))
+        # Its name has the project's number in it, not the id.
+        owner = f"{new.parent(zone)}/queuedResources/{str(node.queued_resource).rpartition('/')[2]}"
+        if node.queued_resource and tpu_api.get(context, owner) is not None:
+            raise ResourceError(
+                f"{node.name} is a node of {owner}, so {new.name} cannot have one of that name; give this stack "
+                f"another `prefix`, or if that may go: {tpu_ownership.delete_command(owner)}"
+            )
+
+
+def _is_usable(context: Context, new: QueuedResourceInputs, request: Request, known: Known) -> bool:
+    """On the wanted terms and alive, but for what can be patched on its nodes.
+
+    Raises ResourceError for one that is alive on other terms and was not made by this state.
+    """
+    wanted = fingerprint(new)
+    claim = new.claim(known.made)
+    if request.state in ENDED:
+        return False
+    nodes = tpu_nodes.there(context, new, request.zone) if same_terms(request.terms, wanted) else []
+    # Without nodes there is nothing to patch, and hosts would start old code.
+    if not same_terms(request.terms, wanted) or (not nodes and request.terms != wanted):
+        if claim.knows(request.labels):
+            return False
+        raise _not_ours(new, request, claim)
+    return not (request.state == "ACTIVE" and tpu_nodes.lost(new, nodes))
+
+
+def _why_not(request: Request) -> str:
+    return (
+        f"{request.state} ({request.reason})"
+        if request.reason
+        else f"{request.state} on other terms or with lost nodes"
+    )

@@ -1,0 +1,187 @@
+"""Keys that a stack of target `tpu-vm` has besides those of all cloud targets, and the rules between them.
+
+Owns what a request to the Cloud TPU API may say, as far as stack file and tables tell. Not run on real hardware.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from infra import durations
+from infra.hardware import Api
+from infra.stack_file.cloud_training import TAG, CloudTrainingSettings, Seconds, Tier, one_line, seconds, where
+from infra.stack_file.settings import Absent, SettingsError, stack_names
+
+REQUEST_LIMIT = 63  # queuedResourceId and nodeId: letters, digits and '-', as Compute Engine names
+RESERVATION = re.compile(r"(projects|folders|organizations)/[^/]+/locations/(?P<zone>[^/]+)/reservations/[^/]+")
+ANY_RESERVATION = "-"  # of the zone that the project may use
+FLEX_START_LIMIT_S = 7 * 86_400  # docs.cloud.google.com/tpu/docs/flex-start, read 2026-11-20
+
+
+def _moment(value: object) -> object:
+    """A length of time, or a point in time as RFC 3339, which the engine's YAML may have parsed already."""
+    parsed = re.fullmatch(r"(\d{4}-\S+ \S+) ([-+]\d{4}) \S+", value) if isinstance(value, str) else None
+    if parsed:
+        value = f"{parsed[1]}{parsed[2]}"
+    if not isinstance(value, str) or not re.match(r"\d{4}-", value):
+        return durations.text(cast(int, seconds(value))) if isinstance(value, str) else value
+    moment = datetime.fromisoformat(value)
+    if moment.tzinfo is None:
+        raise ValueError("a time without a zone; write it with one, like 2026-12-01T06:00:00Z")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+type Moment = Annotated[str, BeforeValidator(_moment)]
+
+
+class DataDisk(BaseModel):
+    """A persistent disk that exists already; several hosts can only read one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source_disk: str = Field(pattern=r"^(projects/[^/]+/(zones|regions)/[a-z0-9-]+/disks/)?[a-z][-a-z0-9]{0,62}$")
+    mode: Annotated[str, Field(pattern=r"^read-(write|only)$")] = "read-only"
+
+
+class TpuVmSettings(CloudTrainingSettings):
+    """Times in seconds."""
+
+    api: ClassVar[Api] = Api.QUEUED_RESOURCE
+    offered_as: ClassVar[str] = "a TPU VM"
+
+    reservation: Absent[str] = None
+    min_duration: Absent[Seconds] = None
+    valid_until: Absent[Moment] = None
+    valid_after: Absent[Moment] = None
+    runtime_version: Absent[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]] = None
+    data_disks: tuple[DataDisk, ...] = ()
+    wait: bool = True
+    wait_deadline: Seconds = 86_400
+
+    @property
+    def request(self) -> str:
+        """The queued resource's id, and the start of its nodes'. No two stacks have the same: '.' becomes '--'."""
+        return f"{self.prefix}-{self.stack.replace('.', '--')}"
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """One node is one slice."""
+        if self.slices == 1:
+            return (self.request,)
+        return tuple(f"{self.request}-{number}" for number in range(self.slices))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_boot_disk(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and "boot_disk_gb" in values:
+            raise ValueError(
+                "boot_disk_gb cannot be asked for: the v2 TPU API has no boot disk, only v2alpha1; leave it out and "
+                "attach `data_disks`"
+            )
+        return cast(Any, values)
+
+    @field_validator("runtime_version", "reservation")
+    @classmethod
+    def _one_word(cls, value: str | None) -> str | None:
+        return one_line(value)
+
+    def check_place(self) -> None:
+        super().check_place()
+        for rule in (_tier_rule, _queue_rule, _disk_rule, _name_rule):
+            rule(self)
+
+
+def _tier_rule(settings: TpuVmSettings) -> None:
+    tier = settings.tier
+    if tier is Tier.RESERVED and not settings.reservation:
+        raise SettingsError(
+            f"tier is 'reserved' in {where(settings)}, but which? write `slipway:reservation: <name>`, or '-' for any"
+        )
+    if tier is Tier.FLEX_START and not 0 < (settings.max_runtime or 0) <= FLEX_START_LIMIT_S:
+        raise SettingsError(
+            f"tier is 'flex-start' in {where(settings)}, which gives a slice for at most 7 days; write how long "
+            f"it is wanted, like `slipway:max_runtime: 24h`"
+        )
+    if settings.reservation and tier not in (Tier.RESERVED, Tier.GUARANTEED):
+        raise SettingsError(
+            f"reservation is '{settings.reservation}' in {where(settings)}, but tier '{tier}' takes none; "
+            f"write `tier: reserved`"
+        )
+    if settings.min_duration and tier is not Tier.GUARANTEED:
+        raise SettingsError(
+            f"min_duration is given in {where(settings)}, but only tier 'guaranteed' has one; tier is '{tier}'"
+        )
+    _reservation_rule(settings)
+
+
+def _reservation_rule(settings: TpuVmSettings) -> None:
+    if not settings.reservation or "/" not in settings.reservation:
+        if settings.reservation not in (None, ANY_RESERVATION) and not TAG.fullmatch(str(settings.reservation)):
+            raise SettingsError(f"reservation '{settings.reservation}' is no reservation's name; it has a-z, 0-9, '-'")
+        return
+    path = RESERVATION.fullmatch(settings.reservation)
+    if not path:
+        raise SettingsError(
+            f"reservation is '{settings.reservation}' in {where(settings)}; write its name, or "
+            f"projects/<project>/locations/<zone>/reservations/<name> (or folders/<folder>/..., organizations/<id>/...)"
+        )
+    if settings.zones != (path["zone"],):
+        raise SettingsError(
+            f"reservation is in zone '{path['zone']}', but zones are {', '.join(settings.zones)} in "
+            f"{where(settings)}; write `zones: [{path['zone']}]`: a reservation is of one zone"
+        )
+
+
+def _queue_rule(settings: TpuVmSettings) -> None:
+    if settings.tier is Tier.RESERVED and len(settings.zones) > 1:
+        raise SettingsError(
+            f"reservation '{settings.reservation}' is of one zone, but zones are {', '.join(settings.zones)} in "
+            f"{where(settings)}; keep its own"
+        )
+    after, until = settings.valid_after, settings.valid_until
+    if after and until and ("T" in after) == ("T" in until):
+        reversed_times = after >= until if "T" in after else durations.seconds(after) >= durations.seconds(until)
+        if reversed_times:
+            raise SettingsError(
+                f"valid_after is {after} and valid_until {until} in {where(settings)}: the request would expire "
+                f"before it may be served; give a later valid_until"
+            )
+
+
+def _disk_rule(settings: TpuVmSettings) -> None:
+    for disk in settings.data_disks:
+        if disk.mode == "read-write" and settings.row.hosts * settings.slices > 1:
+            raise SettingsError(
+                f"data_disks has '{disk.source_disk}' as read-write in {where(settings)}, but "
+                f"{settings.row.hosts * settings.slices} hosts would share it; write `mode: read-only`"
+            )
+        zone = re.search(r"zones/([^/]+)/", disk.source_disk)
+        if zone and settings.zones != (zone[1],):
+            raise SettingsError(
+                f"data_disks has '{disk.source_disk}' of zone '{zone[1]}', but zones are {', '.join(settings.zones)} "
+                f"in {where(settings)}; a disk is of one zone"
+            )
+
+
+def _name_rule(settings: TpuVmSettings) -> None:
+    if "--" in settings.stack or settings.stack[-1] in "-.":
+        raise SettingsError(f"stack '{settings.stack}' has '--' or ends in '-' or '.'; call it otherwise")
+    longest = max(settings.nodes, key=len)
+    if len(longest) > REQUEST_LIMIT:
+        raise SettingsError(
+            f"the node '{longest}' would have {len(longest)} characters, the TPU API allows {REQUEST_LIMIT}; "
+            f"shorten the stack's name or `prefix` by {len(longest) - REQUEST_LIMIT}"
+        )
+    # A multislice stack `v6e-8` of 4 slices makes node v6e-8-3; no other stack may be called so.
+    clash = {name.replace(".", "--") for name in stack_names() if name != settings.stack} & {
+        node.removeprefix(f"{settings.prefix}-") for node in settings.nodes
+    }
+    if clash:
+        raise SettingsError(
+            f"stack '{settings.stack}' would make nodes named as those of stack '{min(clash)}'; rename one of them"
+        )
