@@ -127,3 +127,6 @@ def how_to_make(project: str, region: str, prefix: str) -> str:
         f"copy a stacks/Pulumi.foundation.*.yaml to stacks/Pulumi.foundation.{region}.yaml, write region {region} and "
         f"project {project} into it, and run: pulumi up --stack foundation.{region}"
     )
+
+
+SETTINGS = FoundationSettings

@@ -185,3 +185,6 @@ def _name_rule(settings: TpuVmSettings) -> None:
         raise SettingsError(
             f"stack '{settings.stack}' would make nodes named as those of stack '{min(clash)}'; rename one of them"
         )
+
+
+SETTINGS = TpuVmSettings
