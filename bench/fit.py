@@ -142,7 +142,7 @@ def _all_cold() -> tuple[float, float]:
     """Minutes and GiB of `slipway fit --all` that knows nothing: neither committed verdicts nor this machine's."""
     with tempfile.TemporaryDirectory(dir=ROOT / ".slipway") as name:
         code = (
-            "from pathlib import Path; from infra.preview import fit_cache; from infra.operate.cli import main; "
+            "from pathlib import Path; from infra.preview import fit_cache; from infra.commands.main import main; "
             f"fit_cache.SHIPPED = cache.JUDGED = Path({name!r}); "
             f"fit_cache.directory = lambda work=None: Path({name!r}); main()"
         )

@@ -133,7 +133,7 @@ def test_google_has_every_field_that_is_sent() -> None:
     bodies = [body(with_(**change), ZONE) for change in changes]
     code = (
         "import infra.providers.server, infra.providers.registry, google.cloud.storage, json, sys\n"
-        "from infra.providers.tpu_api import types\n"
+        "from infra.targets.tpu_vm.provider.tpu_api import types\n"
         "for body in json.loads(sys.argv[1]): types().QueuedResource(body)"
     )
     done = subprocess.run(
