@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra.hardware import Api, QuotaScope
-from infra.stack_file.cloud_training import Tier
-from infra.targets.tpu_vm.settings import TpuVmSettings
+from infra.hardware import QuotaScope
+from infra.stack_file.cloud_training import CloudTrainingSettings, Tier
 
 
 @dataclass(frozen=True)
@@ -25,10 +24,10 @@ class QuotaNeed:
         return f"{self.name or 'unknown'}: {self.amount:,} {self.unit} in {' or '.join(self.places)}"
 
 
-def of_stack(settings: TpuVmSettings) -> QuotaNeed:
+def of_stack(settings: CloudTrainingSettings) -> QuotaNeed:
     """Spot and flex-start use the preemptible quota; what reserved and guaranteed use, no source says."""
     row = settings.row
-    quota = row.quota(Api.QUEUED_RESOURCE)
+    quota = row.quota(settings.api)
     if quota is None:
         return QuotaNeed(None, row.chips * settings.slices, "chips", settings.zones)
     name = {Tier.ON_DEMAND: quota.on_demand, Tier.SPOT: quota.spot, Tier.FLEX_START: quota.spot}.get(settings.tier)

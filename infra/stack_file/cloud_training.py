@@ -108,6 +108,16 @@ class CloudTrainingSettings(CloudSettings, Settings):
         return names.of(self.project, self.place, self.prefix)
 
     @property
+    def artifacts(self) -> str:
+        """Where hosts read wheels and bundles: the foundation's bucket."""
+        return f"gs://{self.names.artifacts_bucket}"
+
+    @property
+    def runs(self) -> str:
+        """Where checkpoints go: the foundation's bucket, below the stack's name."""
+        return f"gs://{self.names.checkpoints_bucket}/{self.stack}"
+
+    @property
     def buckets_named(self) -> dict[str, str]:
         """Buckets that keys of the stack name, by key: data, or a checkpoint to start from."""
         given = {"data": self.data} | {f"training.{key}": value for key, value in self.training.items()}

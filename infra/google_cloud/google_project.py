@@ -1,7 +1,7 @@
 """A Google Cloud project as `slipway doctor` asks about it, over Google's own client for credentials and HTTP.
 
 Owns the questions, and what an answer that is none means. Refuses to own what a stack needs and how it is said
-(infra/operate/doctor.py). Nothing here changes anything. Not run against Google's own service.
+(infra/doctor/). Nothing here changes anything. Not run against Google's own service.
 """
 
 from __future__ import annotations
