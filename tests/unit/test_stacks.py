@@ -17,12 +17,12 @@ from infra.commands import preview
 from infra.commands import stack as stack_command
 from infra.commands.main import app
 from infra.hardware import Api
-from infra.operate.new_stack import MODELS, SALT, NewStack, model_for, text
 from infra.paths import STACKS
 from infra.preview import compare, planned_changes, report
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.cloud_training import Tier
+from infra.stack_file.new_stack import MODELS, SALT, NewStack, model_for, text
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_text, stack_names
 from infra.targets.registry import Target
 from infra.targets.tpu_vm.plan import host_script, plan, request_inputs, run_spec
