@@ -25,6 +25,7 @@ from infra.host_software import derive
 from infra.host_software.wheels.locks import STABLE, LockError, lock_path, read_lock
 from infra.paths import ARTIFACTS, ROOT, TRAINING, UV
 from infra.preview import quota
+from infra.preview.purchase import Purchase
 from infra.preview.quota import QuotaNeed
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import Settings, SettingsError, StackSettings
@@ -281,7 +282,7 @@ def _questions(settings: TpuVmSettings | FoundationSettings) -> dict[str, Callab
         account = settings.budget_billing_account
         asked["budget"] = lambda project: _billing_account(project, account)
     if isinstance(settings, TpuVmSettings):
-        asked["quota"] = lambda project: _quota(project, quota.of_stack(settings))
+        asked["quota"] = lambda project: _quota(project, quota.of_purchase(Purchase.of(settings)))
         asked["foundation"] = lambda _: _foundation(settings)
         asked |= {key: _bucket_question(settings, key, bucket) for key, bucket in settings.buckets_named.items()}
     return asked

@@ -13,6 +13,7 @@ from infra.engine import command_line
 from infra.google import permissions
 from infra.paths import ROOT
 from infra.preview import quota
+from infra.preview.purchase import Purchase
 from infra.stack_file.settings import any_from_file, check
 from infra.standins.gcp import schema
 from infra.targets.foundation.components import identity
@@ -73,7 +74,7 @@ def test_example_is_a_size_of_the_foundations_region_with_its_quota() -> None:
     assert isinstance(foundation, FoundationSettings)
     assert isinstance(size, TpuVmSettings)
     assert size.place == foundation.region
-    need = quota.of_stack(size)
+    need = quota.of_purchase(Purchase.of(size))
     assert f"--quota-id={need.name} --dimensions=zone={need.places[0]} --preferred-value={need.amount} " in PAGE
     for secret in foundation.secrets:
         assert f"gcloud secrets versions add {foundation.names.secret_id(secret)} " in PAGE

@@ -19,7 +19,8 @@ from infra.commands.main import app
 from infra.hardware import Api
 from infra.operate.new_stack import MODELS, SALT, NewStack, model_for, text
 from infra.paths import STACKS
-from infra.preview import compare, planned_changes, report
+from infra.preview import compare, planned_changes, stack_facts
+from infra.preview.purchase import Purchase
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.cloud_training import Tier
@@ -72,8 +73,8 @@ def test_shipped_stacks_plan_and_agree_with_themselves(stack: str) -> None:
     assert problems(made.request) == []
     assert parse(made.spec.to_yaml()) == made.spec
     assert made.spec.output_directory.startswith(f"gs://{found.names.checkpoints_bucket}/")
-    assert made.report.cost.usd_per_hour and made.report.cost.usd_per_run, "no shipped stack is without a price"
-    assert made.report.quota.name
+    assert made.facts.cost.usd_per_hour and made.facts.cost.usd_per_run, "no shipped stack is without a price"
+    assert made.facts.quota.name
     assert "vocab_size" not in made.spec.maxtext, "a model by name has its own"
 
 
@@ -82,7 +83,7 @@ def agree(found: TpuVmSettings) -> None:
     row, spec = found.row, run_spec(found)
     script = startup_script(host_script(found, "0" * 16), "true")
     request = request_inputs(found, script)
-    made = report.of_stack(found, spec)
+    made = stack_facts.of_purchase(Purchase.of(found), spec)
     assert (made.slices, made.hosts, made.chips) == (spec.slices, spec.hosts, row.chips * found.slices)
     assert spec.devices == row.devices * found.slices
     assert request.nodes == len(found.nodes) == spec.slices

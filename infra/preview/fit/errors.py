@@ -12,7 +12,7 @@ _LENGTH = 300
 
 @dataclass(frozen=True)
 class Refusal:
-    """`certain`: the same question gets the same answer, so it is a verdict and no failure of ours."""
+    """`certain`: the same request gets the same answer, so this is a verdict and no failure of ours."""
 
     reason: str
     keys: tuple[str, ...]
@@ -25,8 +25,8 @@ def refusal(error: str, needed_gib: float | None, available_gib: float | None) -
         return Refusal(f"out of memory: {wants} ({needed_gib - available_gib:.2f} too many)", MEMORY_KEYS)
     text = " ".join(error.split())
     for pattern, say in _KNOWN:
-        if found := re.search(pattern, text):
-            return say(found)
+        if match := re.search(pattern, text):
+            return say(match)
     return Refusal(f"the compiler failed and said: {text[:_LENGTH]}", (), certain=False)
 
 
@@ -46,7 +46,7 @@ def no_answer(code: int | None, output: str) -> str:
 
 
 def _says(template: str, *keys: str) -> Callable[[re.Match[str]], Refusal]:
-    return lambda found: Refusal(template.format(*found.groups()), keys)
+    return lambda match: Refusal(template.format(*match.groups()), keys)
 
 
 # The words of MaxText 0.2.5 and JAX; what is not here is printed as it was said.
