@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from infra.commands import tables
 from infra.commands.terminal import fail
 from infra.hardware import UnknownAcceleratorError, find
 from infra.operate import fit_table, interactive_fit
@@ -50,7 +51,8 @@ def fit(
     try:
         if every or judge:
             table = fit_table.all_stacks(limits, ship) if every else fit_table.judged(limits, ship)
-            typer.echo(table.json() if as_json else table.text())
+            shown = tables.columns(table.columns, table.rows)
+            typer.echo(table.json() if as_json else tables.plain(shown, dispensable=fit_table.DISPENSABLE))
             raise typer.Exit(0 if table.good else 1)
         overrides = _overrides(changed or [])
         step = of_stack(stack, overrides) if stack else of_accelerator(find(accelerator), slices, overrides)

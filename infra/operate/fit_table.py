@@ -9,7 +9,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from infra.commands import tables
 from infra.operate import interactive_fit
 from infra.preview import cost
 from infra.preview.fit import cache, roofline
@@ -35,16 +34,13 @@ class Rows:
     def json(self) -> str:
         return json.dumps([dict(zip(self.columns, row, strict=True)) for row in self.rows], indent=1)
 
-    def text(self) -> str:
-        return tables.plain(tables.columns(self.columns, self.rows), dispensable=_DISPENSABLE)
 
-
-_DISPENSABLE = ("bound", "MFU", "chips", "HBM", "TFLOP/s", "measured by")
+DISPENSABLE = ("bound", "MFU", "chips", "HBM", "TFLOP/s", "measured by")
 _COLUMNS = ("stack", "chips", "fits", "HBM", "HBM %", "step", "MFU", "bound", "$/1B tokens")
 
 
 def all_stacks(limits: Limits, ship: bool) -> Rows:
-    """Every stack with an accelerator; equal questions are asked once. `ship` writes what is committed."""
+    """Every stack with an accelerator; equal train steps are compiled once. `ship` writes what is committed."""
     stacks = [name for name in stack_names() if _is_asked(name)]
     rows: list[tuple[str, ...]] = []
     verdicts: list[FitVerdict] = []

@@ -4,8 +4,7 @@ A run whose length the stack says (`max_runtime`) costs at most that; one whose 
 assumed speed costs about that, and every place that shows it says which.
 
 Owns the arithmetic and its words. Refuses to own prices (prices.py), limits (limits.py) and to guess: what nobody says
-is None. Billing ends when the slices are deleted, not when training ends: a run costs this if `pulumi destroy` follows at
-once.
+is None. Billing ends when the slices are deleted, not when training ends: a run costs this if `pulumi destroy` follows.
 """
 
 from __future__ import annotations
