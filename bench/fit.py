@@ -18,7 +18,7 @@ from infra import hardware
 from infra.operate.interactive_fit import answer
 from infra.paths import ROOT
 from infra.preview.fit import cache, compiler
-from infra.preview.fit.compiler import Limits
+from infra.preview.fit.compiler import CompileLimits
 from infra.preview.fit.train_step import TrainStep, of_accelerator
 from infra.stack_file.settings import stack_names
 from training.maxtext_config import command_line
@@ -56,7 +56,7 @@ BORDERLINE = (
 
 def figures() -> list[Figure]:
     step = of_accelerator(hardware.find("v6e-32"), 1, _7B)
-    answer(step, Limits())  # makes the environment where there is none
+    answer(step, CompileLimits())  # makes the environment where there is none
     ours: list[float] = []
     theirs: list[float] = []
     for _ in range(_PAIRS):
@@ -65,7 +65,7 @@ def figures() -> list[Figure]:
         theirs.append(_train_compile(step))
     repeats = [_slipway("v6e-32") for _ in range(_REPEATS)]
     added = [_added_to_preview() for _ in range(_REPEATS)]
-    right = [answer(case.step, Limits()).fits is case.fits for case in BORDERLINE]
+    right = [answer(case.step, CompileLimits()).fits is case.fits for case in BORDERLINE]
     minutes, gib = _all_cold()
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     return [
@@ -124,8 +124,8 @@ spec = run_plan.run_spec(settings, "/", None)
 began = time.perf_counter()
 from infra.preview.fit import lookup, roofline
 from infra.preview.fit.compile_request import compile_request_of
-from infra.preview.fit.compiler import Limits
-verdict = lookup.settle(compile_request_of(settings, spec), Limits(), print)
+from infra.preview.fit.compiler import CompileLimits
+verdict = lookup.settle(compile_request_of(settings, spec), CompileLimits(), print)
 str(roofline.estimate(verdict, settings.row, "full"))
 print(json.dumps({"seconds": time.perf_counter() - began, "fits": verdict.fits}))
 """

@@ -19,12 +19,12 @@ from infra.hardware import UnknownAcceleratorError, find
 from infra.operate import fit_table, interactive_fit
 from infra.preview.fit import gpu_estimate, levers, roofline
 from infra.preview.fit.cache import CacheError
-from infra.preview.fit.compiler import Limits
+from infra.preview.fit.compiler import CompileLimits
 from infra.preview.fit.train_step import TrainStep, of_accelerator, of_stack
 from infra.preview.fit.verdict import FitVerdict
 from infra.stack_file.settings import SettingsError
 
-DEFAULTS = Limits()
+DEFAULTS = CompileLimits()
 
 
 def fit(
@@ -47,7 +47,7 @@ def fit(
         fail("name one of: a stack, --accelerator, --all, --judge")
     if ((every or judge) and (changed or ask_levers)) or (slices > 1 and not accelerator):
         fail("--slices goes with --accelerator, --set and --levers with a stack or --accelerator")
-    limits = Limits(timeout_s, memory_gib)
+    limits = CompileLimits(timeout_s, memory_gib)
     try:
         if every or judge:
             table = fit_table.all_stacks(limits, ship) if every else fit_table.judged(limits, ship)

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from infra.operate import interactive_fit
 from infra.preview import cost
 from infra.preview.fit import cache, roofline
-from infra.preview.fit.compiler import Limits
+from infra.preview.fit.compiler import CompileLimits
 from infra.preview.fit.measurements import MEASURED, Measured
 from infra.preview.fit.train_step import TrainStep, of_stack
 from infra.preview.fit.verdict import FitVerdict
@@ -39,7 +39,7 @@ DISPENSABLE = ("bound", "MFU", "chips", "HBM", "TFLOP/s", "measured by")
 _COLUMNS = ("stack", "chips", "fits", "HBM", "HBM %", "step", "MFU", "bound", "$/1B tokens")
 
 
-def all_stacks(limits: Limits, ship: bool) -> Rows:
+def all_stacks(limits: CompileLimits, ship: bool) -> Rows:
     """Every stack with an accelerator; equal train steps are compiled once. `ship` writes what is committed."""
     stacks = [name for name in stack_names() if _is_asked(name)]
     rows: list[tuple[str, ...]] = []
@@ -101,7 +101,7 @@ def _usd_per_hour(step: TrainStep) -> float | None:
 _JUDGED = ("accelerator", "what", "TFLOP/s", "measured", "roofline", "error", "bound", "measured by")
 
 
-def judged(limits: Limits, ship: bool) -> Rows:
+def judged(limits: CompileLimits, ship: bool) -> Rows:
     """Predicted against measured step times. A roofline is never slower than what is measured, if it is right."""
     rows: list[tuple[str, ...]] = []
     verdicts: list[FitVerdict] = []

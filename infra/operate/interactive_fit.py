@@ -10,7 +10,7 @@ from rich.console import Console
 
 from infra.host_software.derive import compile_environment
 from infra.preview.fit import compiler, gpu_estimate, lookup
-from infra.preview.fit.compiler import Limits, Progress
+from infra.preview.fit.compiler import CompileLimits, Progress
 from infra.preview.fit.train_step import TrainStep
 from infra.preview.fit.verdict import FitVerdict
 
@@ -19,7 +19,7 @@ class AskError(RuntimeError):
     """The compiler cannot be asked on this machine; one sentence."""
 
 
-def answer(step: TrainStep, limits: Limits, progress: Progress | None = None) -> FitVerdict:
+def answer(step: TrainStep, limits: CompileLimits, progress: Progress | None = None) -> FitVerdict:
     """Of the compiler for a TPU, estimated for a GPU. Raises AskError where no environment can be made."""
     if step.row.platform != "tpu":
         return gpu_estimate.verdict(step)

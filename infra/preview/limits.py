@@ -21,7 +21,7 @@ class UsdLimit:
     """`key` of the stack says how many dollars `what` may cost; `figures` are what it does cost, as a sum."""
 
     key: str
-    limit: float | None
+    at_most: float | None
     what: str
     amount: float | None
     figures: str
@@ -37,15 +37,15 @@ def check(purchase: Purchase, cost: Cost, buying: bool) -> tuple[str, ...]:
         )
     warnings: list[str] = []
     for limit in _of_dollars(purchase, cost):
-        if limit.limit is None:
+        if limit.at_most is None:
             continue
-        states = f"{limit.key} is {limit.limit:,.2f} in {purchase.file}"
+        states = f"{limit.key} is {limit.at_most:,.2f} in {purchase.file}"
         if limit.amount is None:
             problem = f"{states}, but what {limit.what} costs is unknown: {cost.why_unknown}"
             if buying:
                 raise SettingsError(problem)
             warnings.append(f"`up` will refuse: {problem}")
-        elif limit.amount > limit.limit:
+        elif limit.amount > limit.at_most:
             levers = f"choose {limit.levers}{_cheaper(purchase)}, or raise {limit.key}"
             raise SettingsError(f"{limit.what} costs {limit.figures}, {states}; {levers}")
     return tuple(warnings)

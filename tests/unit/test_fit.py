@@ -20,7 +20,7 @@ from infra.commands.main import app
 from infra.paths import ROOT
 from infra.preview.fit import cache, compiler, errors, gpu_estimate, levers, lookup, roofline
 from infra.preview.fit.compile_request import CompileRequest, compile_request_of
-from infra.preview.fit.compiler import Limits, compile_step
+from infra.preview.fit.compiler import CompileLimits, compile_step
 from infra.preview.fit.gate import gate
 from infra.preview.fit.measurements import MEASURED, Measured
 from infra.preview.fit.train_step import TrainStep, of_stack
@@ -150,7 +150,7 @@ def request(environment: str = "e" * 16) -> CompileRequest:
 
 
 def test_without_an_environment_nothing_is_fetched_and_the_reason_said(tmp_path: Path) -> None:
-    verdict = lookup.settle(request(), Limits(), print, tmp_path)
+    verdict = lookup.settle(request(), CompileLimits(), print, tmp_path)
     assert verdict.fits is None
     assert "environment eeeeeeeeeeeeeeee is not on this machine" in verdict.reason
     assert not list(tmp_path.rglob("*.json")), "what nobody knows is not kept"
@@ -177,7 +177,7 @@ open(result, "w").write(json.dumps(answer))
 def test_the_answer_of_the_process_is_the_verdict(tmp_path: Path) -> None:
     said: list[str] = []
     verdict = compile_step(
-        request(), python_that(tmp_path, "print('compiling', flush=True)" + ANSWER), Limits(), said.append
+        request(), python_that(tmp_path, "print('compiling', flush=True)" + ANSWER), CompileLimits(), said.append
     )
     assert (verdict.fits, verdict.peak_gib, verdict.sent("ici")) == (True, 9.5, 2.0)
     assert said and said[0].startswith("llama2-7b on v6e-8: ")
@@ -186,17 +186,21 @@ def test_the_answer_of_the_process_is_the_verdict(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "limits", "reason"),
     [
-        ("time.sleep(60)", Limits(timeout_s=0.5), "took longer than 0 s; raise fit_timeout_s"),
-        ("x = bytearray(400 << 20); time.sleep(60)", Limits(memory_gib=0.25), "more than 0.25 GiB of memory"),
-        ("os.kill(os.getpid(), 9)", Limits(), "killed by signal 9; was the machine out of memory?"),
-        ("sys.exit('No module named maxtext')", Limits(), "the environment is not whole"),
-        ("sys.exit('OSError: No space left on device')", Limits(), "no space left on the disk"),
-        ("sys.exit(3)", Limits(), "ended with code 3 and said: nothing"),
-        ("open(result, 'w').write(json.dumps({'error': 'XlaRuntimeError: odd'}))", Limits(), "failed and said: XlaR"),
+        ("time.sleep(60)", CompileLimits(timeout_s=0.5), "took longer than 0 s; raise fit_timeout_s"),
+        ("x = bytearray(400 << 20); time.sleep(60)", CompileLimits(memory_gib=0.25), "more than 0.25 GiB of memory"),
+        ("os.kill(os.getpid(), 9)", CompileLimits(), "killed by signal 9; was the machine out of memory?"),
+        ("sys.exit('No module named maxtext')", CompileLimits(), "the environment is not whole"),
+        ("sys.exit('OSError: No space left on device')", CompileLimits(), "no space left on the disk"),
+        ("sys.exit(3)", CompileLimits(), "ended with code 3 and said: nothing"),
+        (
+            "open(result, 'w').write(json.dumps({'error': 'XlaRuntimeError: odd'}))",
+            CompileLimits(),
+            "failed and said: XlaR",
+        ),
     ],
 )
 def test_a_process_that_does_not_answer_leaves_it_unknown(
-    tmp_path: Path, code: str, limits: Limits, reason: str
+    tmp_path: Path, code: str, limits: CompileLimits, reason: str
 ) -> None:
     verdict = compile_step(request(), python_that(tmp_path, code), limits, lambda said: None)
     assert verdict.fits is None
@@ -206,7 +210,7 @@ def test_a_process_that_does_not_answer_leaves_it_unknown(
 def test_an_out_of_memory_error_is_a_verdict_with_numbers(tmp_path: Path) -> None:
     answer = {"error": "JaxRuntimeError: RESOURCE_EXHAUSTED", "hbm_gib": 15.75, "peak_gib": 15.92, "argument_gib": 9.4}
     code = f"open(result, 'w').write(json.dumps({answer!r}))"
-    verdict = compile_step(request(), python_that(tmp_path, code), Limits(), lambda said: None)
+    verdict = compile_step(request(), python_that(tmp_path, code), CompileLimits(), lambda said: None)
     assert verdict.fits is False
     assert verdict.reason == (
         "out of memory: the train step wants 15.92 GiB of HBM per device, 15.75 are there (0.17 too many)"
@@ -216,7 +220,7 @@ def test_an_out_of_memory_error_is_a_verdict_with_numbers(tmp_path: Path) -> Non
 
 def _settle(installed: str, work: str, log: str) -> None:
     compiler.INSTALLED = Path(installed)  # pyright: ignore[reportConstantRedefinition]
-    verdict = lookup.settle(request(), Limits(timeout_s=60), lambda said: None, Path(work))
+    verdict = lookup.settle(request(), CompileLimits(timeout_s=60), lambda said: None, Path(work))
     with Path(log).open("a") as stream:
         stream.write(f"{verdict.fits}\n")
 

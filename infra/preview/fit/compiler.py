@@ -35,7 +35,7 @@ type Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Limits:
+class CompileLimits:
     """`memory_gib` is the resident memory of the compile and what it starts; the largest measured took 4.5."""
 
     timeout_s: float = 900.0
@@ -48,7 +48,7 @@ def python_of(environment: str) -> Path | None:
     return directory / "bin" / "python" if (directory / ".complete").is_file() else None
 
 
-def compile_step(request: CompileRequest, python: Path, limits: Limits, progress: Progress) -> FitVerdict:
+def compile_step(request: CompileRequest, python: Path, limits: CompileLimits, progress: Progress) -> FitVerdict:
     """Ask the compiler. Raises OSError where the process cannot be started or its files cannot be written."""
     with tempfile.TemporaryDirectory(prefix="slipway-fit-") as name:
         work = Path(name)
@@ -90,7 +90,7 @@ def _environment(work: Path) -> dict[str, str]:
     }
 
 
-def _watch(child: subprocess.Popen[bytes], output: Path, limits: Limits, progress: Progress) -> str | None:
+def _watch(child: subprocess.Popen[bytes], output: Path, limits: CompileLimits, progress: Progress) -> str | None:
     """Wait for the child; why it was stopped, or None."""
     began, reported_s = time.monotonic(), -_SAY_EVERY_S
     process = psutil.Process(child.pid)

@@ -12,7 +12,7 @@ from pathlib import Path
 from infra.paths import WORK
 from infra.preview.fit import cache, compiler
 from infra.preview.fit.compile_request import CompileRequest
-from infra.preview.fit.compiler import Limits, Progress
+from infra.preview.fit.compiler import CompileLimits, Progress
 from infra.preview.fit.verdict import FitVerdict
 
 NOT_ASKED = "not compiled yet"
@@ -23,7 +23,7 @@ def known(request: CompileRequest, work: Path = WORK) -> FitVerdict:
     return cache.find(request.key, work) or request.unknown(NOT_ASKED)
 
 
-def settle(request: CompileRequest, limits: Limits, progress: Progress, work: Path = WORK) -> FitVerdict:
+def settle(request: CompileRequest, limits: CompileLimits, progress: Progress, work: Path = WORK) -> FitVerdict:
     """The verdict, compiled for if need be; unknown with the reason where that does not come to an end.
 
     Where the environment is missing nothing is fetched: `slipway fit` makes it.
