@@ -17,7 +17,7 @@ from infra import durations, hardware, names
 from infra.hardware import Api
 from infra.names import Names
 from infra.stack_file.cloud_settings import CloudSettings
-from infra.stack_file.settings import SYNTHETIC, Absent, Settings, SettingsError
+from infra.stack_file.settings import SYNTHETIC, Absent, Settings, SettingsError, Workload
 
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
@@ -169,9 +169,9 @@ def one_line(value: str | None) -> str | None:
     return value
 
 
-def where(settings: Settings) -> str:
+def where(workload: Workload) -> str:
     """The file, as sentences name it."""
-    return f"stacks/Pulumi.{settings.stack}.yaml"
+    return f"stacks/Pulumi.{workload.stack}.yaml"
 
 
 def _api_rule(settings: CloudTrainingSettings) -> None:

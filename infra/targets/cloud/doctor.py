@@ -10,6 +10,7 @@ from infra.doctor.finding import Finding, not_asked, ok, wrong
 from infra.doctor.google import Needs, Question
 from infra.google_cloud.google_project import GoogleProject
 from infra.preview import quota
+from infra.preview.purchase import Purchase
 from infra.preview.quota import QuotaNeed
 from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.targets.foundation.settings import how_to_make
@@ -21,7 +22,7 @@ _QUOTA_SERVICE = "tpu"
 def training_needs(settings: CloudTrainingSettings, services: tuple[str, ...], permissions: Mapping[str, str]) -> Needs:
     """services and permissions: what the target's own API asks for."""
     more: dict[str, Question] = {
-        "quota": lambda project: _quota(project, quota.of_stack(settings)),
+        "quota": lambda project: _quota(project, quota.of_purchase(Purchase.of(settings))),
         "foundation": lambda _: _foundation(settings),
     }
     more |= {key: _bucket_question(settings, key, bucket) for key, bucket in settings.buckets_named.items()}

@@ -16,9 +16,9 @@ from infra.artifacts.uses import Use
 from infra.components.resources import BundleArgs, WheelhouseArgs
 from infra.names import label_value, stack_label
 from infra.preview.fit import lookup
-from infra.preview.fit.compile_request import FitRequest
-from infra.preview.fit.compiler import Limits
-from infra.preview.fit.verdict import Verdict
+from infra.preview.fit.compile_request import CompileRequest
+from infra.preview.fit.compiler import CompileLimits
+from infra.preview.fit.verdict import FitVerdict
 from infra.rules import enforce
 from infra.stack_file.cloud_training import FitCheck
 from infra.stack_file.settings import SettingsError
@@ -44,11 +44,11 @@ def declare(settings: TpuVmSettings) -> tuple[RunSpec, tuple[str, ...]]:
     return made.spec, made.notices
 
 
-def judge(settings: TpuVmSettings) -> Callable[[FitRequest], Verdict]:
+def judge(settings: TpuVmSettings) -> Callable[[CompileRequest], FitVerdict]:
     """Has the train step compiled if that is not known yet, unless the stack wants no compile."""
     if settings.fit is FitCheck.UNCHECKED:
         return lookup.known
-    limits = Limits(timeout_s=settings.fit_timeout_s)
+    limits = CompileLimits(timeout_s=settings.fit_timeout_s)
     return lambda request: lookup.settle(request, limits, lambda said: pulumi.log.info(f"fit: {said}", ephemeral=True))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from infra import hardware
 from infra.hardware import Accelerator
 from infra.names import PLACEHOLDER_PROJECT
+from infra.preview.fit.model_sizes import STATE_BYTES
 from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import SettingsError
 from infra.targets import registry
@@ -21,7 +22,6 @@ from infra.targets.registry import Target
 SALT = "v1:zN36BGtrBVI=:v1:lfYQD51tTypdvAZa:aWaSSGYADAuzF4AGrka6BrAIPGZ+lg=="
 OWNER = "me@example.com"
 
-_BYTES_PER_PARAMETER = 12  # float32 weights, Adam's two moments
 _PRICE_HEADROOM = 1.25  # what max_usd_per_hour leaves for prices that move
 
 
@@ -126,7 +126,7 @@ def _batch(model: Model, row: Accelerator, slices: int) -> int:
 
 def _taken(model: Model, row: Accelerator) -> float:
     hbm = (row.hbm_gib or 0) * row.chips * 2**30
-    return model.parameters * _BYTES_PER_PARAMETER / hbm if hbm else math.inf
+    return model.parameters * STATE_BYTES / hbm if hbm else math.inf
 
 
 def _limit(row: Accelerator, stack: NewStack) -> int | None:
