@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from infra import names
 from infra.doctor.finding import Finding, not_asked, ok, wrong
+from infra.engine import google_plugin
 from infra.google_cloud import google_project
 from infra.google_cloud.google_project import GoogleError, GoogleProject
 from infra.stack_file.cloud_settings import CloudSettings
-from infra.standins import choose
 from infra.targets import registry
 
 type Question = Callable[[GoogleProject], Finding]
@@ -37,7 +37,7 @@ class Needs:
 
 def anybody() -> Finding:
     """Without a stack there is nothing that needs credentials."""
-    if choose.has_credentials(os.environ):
+    if google_plugin.has_credentials(os.environ):
         return ok("credentials", "there are some; whether they do: slipway doctor STACK")
     return ok(
         "credentials",

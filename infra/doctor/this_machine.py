@@ -12,13 +12,12 @@ from infra import emulated
 from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.store import LocalStore
 from infra.doctor.finding import Finding, not_asked, ok, wrong
-from infra.engine import home, locks, wrapper
+from infra.engine import google_plugin, home, locks, wrapper
 from infra.host_software import derive
 from infra.host_software.wheels.locks import STABLE, LockError, lock_path, read_lock
 from infra.paths import ARTIFACTS, ROOT, TRAINING, UV
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import Settings, SettingsError, StackSettings
-from infra.standins import choose
 from infra.standins.gcp import schema
 from infra.targets import registry
 
@@ -125,7 +124,7 @@ def plugin_finding(settings: StackSettings | None) -> Finding:
     if not os.access(ours, os.X_OK):
         return wrong("plugin", f"{ours.relative_to(ROOT)} cannot be executed; run: chmod +x {ours.relative_to(ROOT)}")
     version = schema.version()
-    choice = choose.google_plugin(os.environ, version)
+    choice = google_plugin.choose(os.environ, version)
     about = registry.about(settings.target) if settings else None
     others = "".join(f"; {sentence}" for sentence in choice.passed_over)
     install = f".venv/bin/pulumi plugin install resource gcp {version}"

@@ -21,12 +21,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from infra import emulated
+from infra.engine import google_plugin
 from infra.engine.command_line import BACKEND_COMMANDS, PREVIEWS, Command, local_name, parse
 from infra.engine.home import credentials_path, selected_stack
 from infra.engine.locks import explain, find_process, holder_is_gone, read_locks
 from infra.engine.proxy import without_proxy_on_loopback
 from infra.paths import ROOT
-from infra.standins import choose
 from infra.standins.gcp import schema
 from infra.targets import registry
 
@@ -251,18 +251,20 @@ def with_googles(command: Command, start: Start, stack: str) -> Start:
     if not command.starts_providers or (about and not about.google_plugin):
         return replace(start, notices=_notes(emulated.sentences(start.environment, asks)))
     version = schema.version()
-    choice = choose.google_plugin(start.environment, version)
-    environment = choose.with_choice(start.environment, choice)
+    choice = google_plugin.choose(start.environment, version)
+    environment = google_plugin.with_choice(start.environment, choice)
     # the stand-in alone reads its variable
     heeded = {name: value for name, value in environment.items() if not (choice.official and name == emulated.STAND_IN)}
     notes = [*_notes(emulated.sentences(heeded, asks)), *_notes(choice.passed_over)]
-    unknown_here = command.name in PREVIEWS and not (choose.has_credentials(environment) or has_google_login(stack))
+    unknown_here = command.name in PREVIEWS and not (
+        google_plugin.has_credentials(environment) or has_google_login(stack)
+    )
     if choice.official is None:
-        notes.append(choose.notice(version))
-        environment = choose.with_placeholder_token(environment) if unknown_here else environment
+        notes.append(google_plugin.notice(version))
+        environment = google_plugin.with_placeholder_token(environment) if unknown_here else environment
     elif unknown_here:
-        notes.append(choose.UNASKED_NOTICE)
-        environment = choose.without_asking_google(environment, choice.official)
+        notes.append(google_plugin.UNASKED_NOTICE)
+        environment = google_plugin.without_asking_google(environment, choice.official)
     return Start(start.engine, environment, tuple(notes))
 
 

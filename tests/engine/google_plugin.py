@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from infra.engine.google_plugin import EXECUTABLE
 from infra.providers.proto import grpc, plugin_pb2
 from infra.providers.server import serve_plugin
-from infra.standins.choose import EXECUTABLE
 from infra.standins.gcp.server import Server
 from infra.standins.gcp.store import STATE_VARIABLE
 

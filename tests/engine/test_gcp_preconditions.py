@@ -15,7 +15,7 @@ from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from infra import names
-from infra.standins import choose
+from infra.engine import google_plugin
 from infra.standins.gcp import preconditions
 from infra.standins.gcp.store import STATE_VARIABLE, Store
 
@@ -103,7 +103,7 @@ def struct(values: dict[str, Any]) -> Struct:
 def plugin(tmp_path: Path) -> Iterator[Plugin]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("GOOGLE", "GCLOUD"))}
     environment[STATE_VARIABLE] = str(tmp_path)
-    command = [choose.DIRECTORY / choose.EXECUTABLE, ""]
+    command = [google_plugin.DIRECTORY / google_plugin.EXECUTABLE, ""]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout
         channel = grpc.insecure_channel(f"127.0.0.1:{process.stdout.readline().strip()}")

@@ -21,14 +21,14 @@ from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from infra import names
+from infra.engine import google_plugin
 from infra.paths import TOOLS
-from infra.standins import choose
 from infra.standins.gcp import kinds, preconditions, schema
 from infra.standins.gcp.store import Store
 from tests.engine.google_plugin import write_plugin
 from tests.engine.project import ENGINE, ROOT
 
-STAND_IN = choose.DIRECTORY / choose.EXECUTABLE
+STAND_IN = google_plugin.DIRECTORY / google_plugin.EXECUTABLE
 PLUGINS = [STAND_IN, *(Path(path) for path in [os.environ.get("SLIPWAY_TEST_PLUGIN")] if path)]
 # Without credentials the official plugin asks Google who it is, for minutes where nothing answers (engine.md 3).
 OFFLINE = {
@@ -134,7 +134,7 @@ class Project:
         ran = subprocess.run(
             [ENGINE / "pulumi", *arguments, "--non-interactive", "--color", "never"],
             cwd=self.directory,
-            env=choose.with_stand_in(environment),
+            env=google_plugin.with_stand_in(environment),
             capture_output=True,
             text=True,
         )
@@ -359,7 +359,7 @@ def plugin(request: pytest.FixtureRequest) -> Iterator[Plugin]:
 
 
 def test_refuses_what_the_official_plugin_refuses(plugin: Plugin, request: pytest.FixtureRequest) -> None:
-    plugin.configure(project="p", accessToken=choose.PLACEHOLDER_TOKEN)
+    plugin.configure(project="p", accessToken=google_plugin.PLACEHOLDER_TOKEN)
     said = {name: plugin.refusals(token, inputs) for name, (token, inputs, _) in REFUSED.items()}
     assert [name for name, reason in said.items() if not reason] == []
     if "stand-in" in request.node.name:
@@ -367,13 +367,13 @@ def test_refuses_what_the_official_plugin_refuses(plugin: Plugin, request: pytes
 
 
 def test_accepts_what_the_official_plugin_accepts(plugin: Plugin) -> None:
-    plugin.configure(project="p", accessToken=choose.PLACEHOLDER_TOKEN)
+    plugin.configure(project="p", accessToken=google_plugin.PLACEHOLDER_TOKEN)
     said = {name: plugin.refusals(token, inputs) for name, (token, inputs) in ACCEPTED.items()}
     assert {name: reason for name, reason in said.items() if reason} == {}
 
 
 def test_no_project_is_refused(plugin: Plugin) -> None:
-    plugin.configure(accessToken=choose.PLACEHOLDER_TOKEN)
+    plugin.configure(accessToken=google_plugin.PLACEHOLDER_TOKEN)
     assert "project" in plugin.refusals(_NETWORK, {})
     assert plugin.refusals(_NETWORK, {"project": "p"}) == ""
 
@@ -424,22 +424,24 @@ def test_only_a_wider_range_of_a_subnet_is_an_update(
 
 
 def test_stand_in_comes_last_on_path_or_first_before_something_else_of_its_name() -> None:
-    last = choose.with_stand_in({"PATH": "/a:/b"})
-    assert last == {"PATH": f"/a:/b:{choose.DIRECTORY}"}
-    assert choose.with_stand_in(last) == last
-    assert choose.with_stand_in(last, first=True) == {"PATH": f"{choose.DIRECTORY}:/a:/b"}
-    assert choose.with_stand_in({"PATH": "/a", "PULUMI_IGNORE_AMBIENT_PLUGINS": "true"}) == choose.with_stand_in(
-        {"PATH": "/a"}
-    )
-    assert choose.google_plugin({"PATH": f"{choose.DIRECTORY}:{choose.CHOSEN}", "PULUMI_HOME": "/none"}, "1") == (
-        choose.Choice(None)
-    )
+    last = google_plugin.with_stand_in({"PATH": "/a:/b"})
+    assert last == {"PATH": f"/a:/b:{google_plugin.DIRECTORY}"}
+    assert google_plugin.with_stand_in(last) == last
+    assert google_plugin.with_stand_in(last, first=True) == {"PATH": f"{google_plugin.DIRECTORY}:/a:/b"}
+    assert google_plugin.with_stand_in(
+        {"PATH": "/a", "PULUMI_IGNORE_AMBIENT_PLUGINS": "true"}
+    ) == google_plugin.with_stand_in({"PATH": "/a"})
+    assert google_plugin.choose(
+        {"PATH": f"{google_plugin.DIRECTORY}:{google_plugin.CHOSEN}", "PULUMI_HOME": "/none"}, "1"
+    ) == (google_plugin.Choice(None))
 
 
 def test_plugin_that_is_only_half_installed_is_not_there(tmp_path: Path) -> None:
     installed = write_plugin(tmp_path / "plugins/resource-gcp-v10.2.0", tmp_path / "log", "10.2.0")
     environment = {"PATH": "", "PULUMI_HOME": str(tmp_path)}
-    assert choose.google_plugin(environment, "10.2.0") == choose.Choice(installed)
-    assert choose.google_plugin(environment, "9.35.0") == choose.Choice(None)  # the engine wants the SDK's version
+    assert google_plugin.choose(environment, "10.2.0") == google_plugin.Choice(installed)
+    assert google_plugin.choose(environment, "9.35.0") == google_plugin.Choice(
+        None
+    )  # the engine wants the SDK's version
     installed.parent.with_name("resource-gcp-v10.2.0.partial").touch()
-    assert choose.google_plugin(environment, "10.2.0") == choose.Choice(None)
+    assert google_plugin.choose(environment, "10.2.0") == google_plugin.Choice(None)

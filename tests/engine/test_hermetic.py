@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.standins import choose
+from infra.engine import google_plugin
 from infra.standins.gcp import schema
 from tests.clean_environment import PREFIXES, clean
 from tests.engine.clone import Clone
@@ -68,7 +68,7 @@ def test_every_environment_that_tests_build_is_clean(tmp_path: Path) -> None:
     for environment in (dict(os.environ), Clone(tmp_path).environment, Project(tmp_path).environment):
         leaked = {name for name in environment if name.startswith(PREFIXES) and name in LEFT_OVER}
         assert leaked == set()
-        assert choose.google_plugin(environment, VERSION) == choose.Choice(None)
+        assert google_plugin.choose(environment, VERSION) == google_plugin.Choice(None)
         assert "PULUMI_HOME" in environment, "without it the engine reads the home of the password database"
 
 
@@ -81,5 +81,5 @@ def test_a_folder_with_a_plugin_keeps_its_other_tools(tmp_path: Path) -> None:
     environment = {"PATH": str(folder), "SLIPWAY_GOLDEN": "1", **LEFT_OVER}
     clean(environment, scratch)
     assert set(environment) == {"PATH", "PULUMI_HOME", "SLIPWAY_GOLDEN"}
-    assert choose.google_plugin(environment, VERSION) == choose.Choice(None)
+    assert google_plugin.choose(environment, VERSION) == google_plugin.Choice(None)
     assert subprocess.run(["tool"], env=environment, capture_output=True, text=True, check=True).stdout == "works\n"

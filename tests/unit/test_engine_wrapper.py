@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.engine import command_line, home, locks, wrapper
+from infra.engine import command_line, google_plugin, home, locks, wrapper
 from infra.engine.proxy import without_proxy_on_loopback
-from infra.standins import choose
 
 HOST = os.uname().nodename
 LOCK = Path("/state/.pulumi/locks/organization/slipway/v6e-32/3f.json")
@@ -196,7 +195,7 @@ def test_stand_in_is_said_where_providers_start_also_of_a_stack_that_cannot_be_t
             begun = start(verb, target, tmp_path)
             assert begun.notices[0].startswith(NOTICE), (verb, target)
             assert "pulumi plugin install resource gcp " in begun.notices[0]
-            assert begun.environment["PATH"] == f"/usr/bin:{choose.DIRECTORY}"
+            assert begun.environment["PATH"] == f"/usr/bin:{google_plugin.DIRECTORY}"
         for target in ("local", "tpu-vm"):
             begun = start(verb, target, tmp_path)
             assert (begun.notices, begun.environment["PATH"]) == ((), "/usr/bin"), (verb, target)
@@ -208,7 +207,7 @@ def test_placeholder_token_is_for_previews_without_credentials(tmp_path: Path) -
     def token(line: str, **environment: str) -> str | None:
         return start(line, "foundation", tmp_path, **environment).environment.get("GOOGLE_OAUTH_ACCESS_TOKEN")
 
-    assert token("preview") == choose.PLACEHOLDER_TOKEN
+    assert token("preview") == google_plugin.PLACEHOLDER_TOKEN
     assert token("up") is None
     assert token("preview", GOOGLE_OAUTH_ACCESS_TOKEN="mine") == "mine"  # noqa: S106 - no token
     assert token("preview", GOOGLE_APPLICATION_CREDENTIALS="/key.json") is None

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from infra import names
-from infra.engine import home, wrapper
+from infra.engine import google_plugin, home, wrapper
 from infra.paths import PULUMI, ROOT
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError
-from infra.standins import choose
 from infra.standins.gcp import schema
 from infra.targets import registry
 from infra.targets.foundation.settings import FoundationSettings
@@ -44,11 +43,11 @@ def obstacle(settings: FoundationSettings, environment: Mapping[str, str]) -> st
     if placeholder := names.placeholder_problem(settings.project, settings.stack):
         return placeholder
     version = schema.version()
-    choice = choose.google_plugin(environment, version)
+    choice = google_plugin.choose(environment, version)
     if choice.official is None:
         install = f"Google's provider plugin is not installed; run: pulumi plugin install resource gcp {version}"
         return "; ".join((install, *choice.passed_over))
-    if not choose.has_credentials(environment):
+    if not google_plugin.has_credentials(environment):
         return "there are no credentials for Google Cloud; run: gcloud auth application-default login"
     return None
 

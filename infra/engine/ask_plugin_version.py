@@ -1,4 +1,4 @@
-"""`python -m infra.standins.ask EXECUTABLE SECONDS`: starts a provider plugin as the engine would and asks its version.
+"""`python -m infra.engine.ask_plugin_version EXECUTABLE SECONDS`: starts a provider plugin and asks its version.
 
 Prints one JSON object: version, a sentence of what it did, and whether it would do the same again. The executable may
 be anything, so it is ended, with whatever it has started, once it has answered or the time is over.

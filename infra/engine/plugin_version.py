@@ -49,7 +49,12 @@ def version_of(executable: Path) -> Answer:
 def _ask(executable: Path) -> tuple[Answer, bool]:
     """The answer, and whether it would be the same again: not after a wait that has ended without one."""
     python = ROOT / ".venv" / "bin" / "python"
-    command = [str(python) if python.exists() else sys.executable, "-m", "infra.standins.ask", str(executable)]
+    command = [
+        str(python) if python.exists() else sys.executable,
+        "-m",
+        "infra.engine.ask_plugin_version",
+        str(executable),
+    ]
     done = subprocess.run(
         [*command, str(PATIENCE_S)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.engine import home
-from infra.standins import asked
+from infra.engine import home, plugin_version
+from infra.paths import ROOT
 
 EXECUTABLE = "pulumi-resource-gcp"
-DIRECTORY = Path(__file__).resolve().parent
+DIRECTORY = ROOT / "infra" / "standins"
 CHOSEN = DIRECTORY / "google"  # its executable becomes Google's plugin, the one that PLUGIN names
 PLUGIN, UNASKED = "SLIPWAY_GOOGLE_PLUGIN", "SLIPWAY_GOOGLE_UNASKED"
 PLACEHOLDER_TOKEN = "placeholder-no-account"
@@ -44,11 +44,11 @@ class Choice:
     passed_over: tuple[str, ...] = ()
 
 
-def google_plugin(environment: Mapping[str, str], version: str) -> Choice:
+def choose(environment: Mapping[str, str], version: str) -> Choice:
     """Asks whatever has the plugin's name, which takes a second or two the first time. version: of the SDK."""
     passed_over: list[str] = []
     for path in _candidates(environment, version):
-        answer = asked.version_of(path)
+        answer = plugin_version.version_of(path)
         if answer.version == version:
             return Choice(path, tuple(passed_over))
         passed_over.append(f"{path} is not Google's plugin {version}: {answer.sentence}; it is passed over")
