@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from infra.emulated import TPU
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
 from infra.names import OWNER_LABEL
 from infra.providers.resource import ResourceError
-from infra.targets.tpu_vm.provider.tpu_api import ENDPOINT
 from infra.targets.tpu_vm.provider.tpu_inputs import fingerprint
 from infra.targets.tpu_vm.provider.tpu_ownership import Claim, age, tail
 from tests.unit.tpu_stack import ZONES, Stack, wanted
@@ -24,7 +24,7 @@ COMMAND = "gcloud compute tpus queued-resources delete q-s --zone=us-east5-b --p
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[TpuApi]:
     with TpuApi(Cloud(TIMINGS)) as api:
-        monkeypatch.setenv(ENDPOINT, api.url)
+        monkeypatch.setenv(TPU, api.url)
         yield api
 
 

@@ -14,14 +14,18 @@ from typing import Any
 
 from infra.names import OWNER_LABEL, STACK_LABEL
 from infra.providers.resource import Context, OnChange, Resource, ResourceError
-from infra.targets.tpu_vm.provider.queued_resource import QueuedResource
-from infra.targets.tpu_vm.provider.slice_ready import SliceReady, SliceReadyInputs
-from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
-from infra.targets.tpu_vm.provider.tpu_stack_guard import TpuStackGuard, TpuStackGuardInputs
+from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource
+from infra.targets.tpu_vm.provider.tpu_guard_resource import TpuStackGuardResource
+from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs, TpuStackGuardInputs
+from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 
 OWNER = "alice"
 ZONES = ["us-east5-b", "us-east5-a"]
-RESOURCES: dict[str, Resource[Any]] = {"guard": TpuStackGuard(), "request": QueuedResource(), "ready": SliceReady()}
+RESOURCES: dict[str, Resource[Any]] = {
+    "guard": TpuStackGuardResource(),
+    "request": TpuRequestResource(),
+    "ready": SliceReadyResource(),
+}
 
 
 class EmulatedContext(Context):

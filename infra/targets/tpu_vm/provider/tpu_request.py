@@ -2,7 +2,7 @@
 
 Owns that there is one and not two: it is found by name and label in every zone of the list before it is asked for, and
 one that is somebody else's is refused (whose it is: tpu_ownership.py). Refuses to own waiting for chips
-(slice_ready.py), its nodes (tpu_nodes.py) and deletion (tpu_cleanup.py).
+(slice_ready_resource.py), its nodes (tpu_nodes.py) and deletion (tpu_cleanup.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from infra.google import retries
+from infra.google.api_errors import ClosedError, FullError, SilentError, ThereAlreadyError
 from infra.names import STACK_LABEL
 from infra.providers.resource import CancelledError, Context, Outputs, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_ownership
@@ -121,7 +123,7 @@ def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) 
     for zone in new.in_order(known.zone):
         try:
             return ask(context, new, zone, uuid.uuid4().hex[:12])
-        except tpu_api.FullError as error:
+        except FullError as error:
             full.append(str(error))
     raise ResourceError(f"no zone serves it: {'; '.join(full)}")
 
@@ -133,7 +135,7 @@ def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) ->
     """
     claim = new.claim(known.made)
     until = context.now() + (appears_s() if known.unseen else 0)
-    pauses = tpu_api.polls()
+    pauses = retries.polls()
     while True:
         for zone in new.places(known.zone):
             request = _look(context, new, zone, known)
@@ -157,9 +159,9 @@ def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> Re
         started: tpu_api.Operation | None = None
         try:
             started = _create(context, wanted, zone)
-        except tpu_api.ThereAlreadyError:
+        except ThereAlreadyError:
             _clear_the_name(context, new, zone, claim)
-        except (tpu_api.SilentError, CancelledError):
+        except (SilentError, CancelledError):
             context.accept(new.identifier, asked.outputs)  # it may be there: the next `up` or `destroy` looks
             raise
         else:
@@ -195,7 +197,7 @@ def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known =
     """
     try:
         resource = tpu_api.get(context, new.path(zone))
-    except tpu_api.ClosedError:
+    except ClosedError:
         if zone == known.zone:
             raise
         return None
@@ -244,7 +246,7 @@ def _appeared(
     `started` is the operation of its create, if it is ours: then NOT_FOUND is believed only after `appears_s`.
     """
     until = context.now() + appears_s()
-    pauses = tpu_api.polls()
+    pauses = retries.polls()
     while True:
         request = _look(context, new, zone)
         if request is not None and not claim.covers(request.labels):
@@ -271,7 +273,7 @@ def _refuse_failed(
     if operation is not None and operation.code:
         context.accepted = None
         if operation.code == _EXHAUSTED or (operation.code == _NOT_FOUND and not _reserves(new)):
-            raise tpu_api.FullError(f"{zone}: {operation.message}")
+            raise FullError(f"{zone}: {operation.message}")
         raise ResourceError(f"cannot create {new.path(zone)}: {operation.message}; run `pulumi up` again")
     if late and (operation is None or operation.done):  # kept in the state: it may appear yet
         raise ResourceError(
@@ -287,7 +289,7 @@ def _reserves(new: QueuedResourceInputs) -> bool:
 def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, claim: Claim) -> None:
     """The id is taken, by a request or by a node. Of the latter, delete ours whose request is gone."""
     until = context.now() + appears_s()
-    pauses = tpu_api.polls()
+    pauses = retries.polls()
     while context.now() < until:
         if _look(context, new, zone) is not None:
             return  # _appeared says whose it is
