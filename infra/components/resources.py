@@ -8,18 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import pulumi
 
 from infra.providers.inputs import PreparedDataInputs, RunInputs, StoredBundleInputs, StoredWheelhouseInputs
-
-
-class ResourceInputs(Protocol):
-    """A contract: a frozen dataclass with the resource's token."""
-
-    token: ClassVar[str]
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+from infra.providers.resource import ResourceInputs
 
 
 class SlipwayResource[I: ResourceInputs](pulumi.CustomResource):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from infra.providers.resource import ResourceError, Service
+from infra.providers.resource import RemoteService, ResourceError
 
 CALL_TIMEOUT_S = 30.0
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -36,9 +36,9 @@ class GoogleApi:
     own_error: Callable[[int, str, str], ResourceError | None] = lambda code, message, sentence: None
 
     @property
-    def service(self) -> Service:
+    def service(self) -> RemoteService:
         """Who answers its calls."""
-        return Service(self.host, self.variable, os.environ.get(self.variable, ""))
+        return RemoteService(self.host, self.variable, os.environ.get(self.variable, ""))
 
     def send(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None) -> Any:
         """A call over HTTP without a client of Google's. Returns the response; raises GoogleAPICallError."""

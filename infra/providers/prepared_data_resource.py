@@ -22,7 +22,6 @@ from training.run_spec import too_few_tokens
 
 
 class PreparedDataResource(Resource[PreparedDataInputs]):
-    token = PreparedDataInputs.token
     inputs = PreparedDataInputs
     timeout_s: ClassVar[float] = 24 * 3600.0
 

@@ -9,7 +9,6 @@ from training.run_spec import RunSpec, parse
 
 
 class RunResource(Resource[RunInputs]):
-    token = RunInputs.token
     inputs = RunInputs
 
     def create(self, context: Context, new: RunInputs) -> tuple[str, Outputs]:
@@ -24,7 +23,7 @@ class RunResource(Resource[RunInputs]):
         return self._enter(new)
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
-        del context, identifier, outputs  # a run outlives what it ran on
+        """A run outlives what it ran on."""
 
     def _enter(self, new: RunInputs) -> Outputs:
         spec: RunSpec = parse(new.run_spec)

@@ -18,14 +18,13 @@ from infra.host_software.bundle import BundleContents, collect, put
 from infra.paths import TRAINING
 from infra.providers.inputs import StoredBundleInputs
 from infra.providers.made_at import stored_at
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service
+from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
 
 
 class StoredBundleResource(Resource[StoredBundleInputs]):
-    token = StoredBundleInputs.token
     inputs = StoredBundleInputs
 
-    def service(self, values: Mapping[str, Any]) -> Service | None:
+    def service(self, values: Mapping[str, Any]) -> RemoteService | None:
         return stored_at(str(values["store"]))
 
     def create(self, context: Context, new: StoredBundleInputs) -> tuple[str, Outputs]:
@@ -43,7 +42,6 @@ class StoredBundleResource(Resource[StoredBundleInputs]):
         return {}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
-        del context, identifier
         if user := str(outputs.get("user", "")):
             uses.forget(open_store(str(outputs["store"])), user)
 

@@ -18,15 +18,14 @@ from infra.paths import ROOT
 from infra.providers import children
 from infra.providers.inputs import StoredWheelhouseInputs
 from infra.providers.made_at import stored_at
-from infra.providers.resource import Context, Outputs, Resource, Service
+from infra.providers.resource import Context, Outputs, RemoteService, Resource
 
 
 class StoredWheelhouseResource(Resource[StoredWheelhouseInputs]):
-    token = StoredWheelhouseInputs.token
     inputs = StoredWheelhouseInputs
     timeout_s: ClassVar[float] = 2 * 3600.0
 
-    def service(self, values: Mapping[str, Any]) -> Service | None:
+    def service(self, values: Mapping[str, Any]) -> RemoteService | None:
         return stored_at(str(values["store"]))
 
     def create(self, context: Context, new: StoredWheelhouseInputs) -> tuple[str, Outputs]:
@@ -42,7 +41,7 @@ class StoredWheelhouseResource(Resource[StoredWheelhouseInputs]):
         return {}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
-        del context, identifier, outputs
+        """Other stacks and runs may name it."""
 
     def _ensure(self, context: Context, new: StoredWheelhouseInputs) -> None:
         if open_store(new.store).has(wheelhouse_key(new.wheelhouse)):

@@ -15,7 +15,6 @@ from infra.targets.local.provider.local_inputs import LocalStackGuardInputs
 
 
 class LocalStackGuardResource(Resource[LocalStackGuardInputs]):
-    token = LocalStackGuardInputs.token
     inputs = LocalStackGuardInputs
 
     def create(self, context: Context, new: LocalStackGuardInputs) -> tuple[str, Outputs]:

@@ -15,7 +15,6 @@ from infra.targets.local.provider.local_inputs import LocalHostInputs
 
 
 class LocalHostResource(Resource[LocalHostInputs]):
-    token = LocalHostInputs.token
     inputs = LocalHostInputs
     timeout_s: ClassVar[float] = 1200.0
     refresh_before_update: ClassVar[bool] = True

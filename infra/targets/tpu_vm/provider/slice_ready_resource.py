@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from infra.durations import text as duration
 from infra.google.api_errors import FullError
 from infra.google.retries import jittered
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service
+from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs
 from infra.targets.tpu_vm.provider.tpu_ownership import MADE_LABEL
@@ -31,11 +31,10 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0  # after all zones have failed o
 
 
 class SliceReadyResource(Resource[SliceReadyInputs]):
-    token = SliceReadyInputs.token
     inputs = SliceReadyInputs
     timeout_s: ClassVar[float] = 367 * 86_400.0  # the stack's wait_deadline is the shorter one
 
-    def service(self, values: Mapping[str, Any]) -> Service:
+    def service(self, values: Mapping[str, Any]) -> RemoteService:
         return tpu_api.API.service
 
     def create(self, context: Context, new: SliceReadyInputs) -> tuple[str, Outputs]:
@@ -54,7 +53,7 @@ class SliceReadyResource(Resource[SliceReadyInputs]):
         return self.create(context, new)[1]
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
-        del context, identifier, outputs  # the request is another resource
+        """Nothing: the request is another resource."""
 
 
 @dataclass
@@ -98,7 +97,7 @@ class _Wait:
             else:
                 self._pause(SECONDS_PER_CALL * self.calls)
 
-    def _look(self) -> tpu_request.Request | None:
+    def _look(self) -> tpu_request.TpuRequest | None:
         """See how far it is. Returns the request where it has ended."""
         request = tpu_request.find(self.context, self.request, Known(self.zone, self.inputs.made))
         self.calls = 1
@@ -133,7 +132,7 @@ class _Wait:
             if self.hosts_of[name] < per_node:
                 return
 
-    def _move(self, ended: tpu_request.Request) -> None:
+    def _move(self, ended: tpu_request.TpuRequest) -> None:
         """Delete what is left, and ask in the next zone that takes it."""
         name, zone, made = self.request.name, ended.zone, ended.made
         why = f"{name} is {ended.state} in {zone} ({ended.reason})"

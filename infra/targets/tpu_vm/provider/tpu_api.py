@@ -36,7 +36,7 @@ API = GoogleApi("the TPU API", "tpu.googleapis.com", emulated.TPU, "roles/tpu.ad
 
 
 @dataclass(frozen=True)
-class Operation:
+class TpuOperation:
     """Of a create, an update or a delete. `code` is google.rpc's, 0 where all is well."""
 
     name: str
@@ -56,7 +56,7 @@ def types() -> Any:
 
 def create(
     context: Context, parent: str, identifier: str, body: Any, request_id: str, version: str = "v2"
-) -> Operation:
+) -> TpuOperation:
     """Ask for a queued resource; a repeated call with the same request id is one. Raises ThereAlreadyError.
 
     body: as the API's JSON of that version; v2alpha1 has flex-start, which v2 and Google's client have no fields for.
@@ -101,7 +101,7 @@ def nodes(context: Context, parent: str) -> list[Any]:
     return _pages(context, f"list the nodes of {parent}", "list_nodes", "nodes", parent)
 
 
-def update_node(context: Context, node: Mapping[str, Any], fields: list[str]) -> Operation:
+def update_node(context: Context, node: Mapping[str, Any], fields: list[str]) -> TpuOperation:
     """Change labels, tags, metadata or description of a node in place. Raises BusyError beside another update."""
     name = str(node["name"])
     return _operate(context, f"update {name}", "PATCH", name, {"updateMask": ",".join(fields)}, node)
@@ -113,7 +113,7 @@ def delete_node(context: Context, name: str) -> None:
         _operate(context, f"delete {name}", "DELETE", name)
 
 
-def operation(context: Context, name: str) -> Operation | None:
+def operation(context: Context, name: str) -> TpuOperation | None:
     """How an operation stands, or None where it is forgotten."""
     try:
         return _operate(context, f"read {name}", "GET", name)
@@ -155,24 +155,24 @@ def _operate(
     query: Mapping[str, str] | None = None,
     body: Any = None,
     version: str = "v2",
-) -> Operation:
+) -> TpuOperation:
     """A call that answers with an operation, over Google's credentials and HTTP but not its client.
 
     Client 1.28 cannot read an operation whose response has a field that it does not know, and nodes of the service were
     seen with some (`useTpuVm`, `bootDisk`): only name, done and error are read here.
     """
 
-    def act() -> Operation:
+    def act() -> TpuOperation:
         return _operation(API.send(method, f"{version}/{path}", query, body))
 
     return retries.call(context, API, doing, act)
 
 
-def _operation(response: Any) -> Operation:
+def _operation(response: Any) -> TpuOperation:
     try:
         values: Any = response.json()
         error: Mapping[str, Any] = values.get("error") or {}
-        return Operation(
+        return TpuOperation(
             str(values["name"]), bool(values.get("done")), int(error.get("code", 0)), str(error.get("message", ""))
         )
     except (ValueError, AttributeError, KeyError, TypeError):

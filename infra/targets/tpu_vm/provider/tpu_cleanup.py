@@ -63,10 +63,6 @@ def request_labels(request: Any) -> dict[str, str]:
     return dict(specs[0].node.labels) if specs else {}
 
 
-def stack_label(request: Any) -> str:
-    return request_labels(request).get(STACK_LABEL, "")
-
-
 def labelled(context: Context, parent: str) -> list[Found]:
     """Everything billable below a location that carries our label: requests, then nodes."""
     return [thing for thing in _everything(context, parent) if thing.stack]

@@ -10,23 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service
+from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found
 from infra.targets.tpu_vm.provider.tpu_inputs import TpuStackGuardInputs
-from infra.targets.tpu_vm.provider.tpu_ownership import Claim, delete_command
+from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim, delete_command
 
 
 class TpuStackGuardResource(Resource[TpuStackGuardInputs]):
-    token = TpuStackGuardInputs.token
     inputs = TpuStackGuardInputs
     timeout_s: ClassVar[float] = 1800.0
 
-    def service(self, values: Mapping[str, Any]) -> Service:
+    def service(self, values: Mapping[str, Any]) -> RemoteService:
         return tpu_api.API.service
 
     def is_there(self, context: Context, identifier: str, outputs: Outputs) -> bool:
-        """A guard is nothing by itself: it is where the things are that it would remove."""
+        """A guard makes nothing itself, so it is asked whether there is anything that it would remove."""
         return any(_of_stack(context, str(outputs["label"]), self._parents(outputs)))
 
     def create(self, context: Context, new: TpuStackGuardInputs) -> tuple[str, Outputs]:
@@ -44,7 +43,7 @@ class TpuStackGuardResource(Resource[TpuStackGuardInputs]):
         if not owner:
             self._refuse_anything(context, label, parents)
             return
-        claim = Claim(label, owner)
+        claim = StackClaim(label, owner)
         settle_s = tpu_cleanup.settle_s(project, label)
 
         def is_ours(thing: Found) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from infra.names import OWNER_LABEL, STACK_LABEL
 from infra.providers.resource import ignored, replaces, updates
-from infra.targets.tpu_vm.provider.tpu_ownership import Claim
+from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim
 
 METADATA_LIMIT = 256 * 1024  # bytes of one value, as on Compute Engine
 FLEX_START = "flex-start"
@@ -93,9 +93,9 @@ class QueuedResourceInputs:
         """The label by which what is ours is told from what is not."""
         return self.labels[STACK_LABEL]
 
-    def claim(self, made: str = "") -> Claim:
+    def claim(self, made: str = "") -> StackClaim:
         """What this stack may call its own; `made` is the request that its state knows."""
-        return Claim(self.stack, self.labels.get(OWNER_LABEL, ""), made)
+        return StackClaim(self.stack, self.labels.get(OWNER_LABEL, ""), made)
 
     @property
     def node_ids(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from infra.targets.tpu_vm.provider.tpu_inputs import (
     flex_start,
     same_terms,
 )
-from infra.targets.tpu_vm.provider.tpu_ownership import MADE_LABEL, Claim
+from infra.targets.tpu_vm.provider.tpu_ownership import MADE_LABEL, StackClaim
 
 ENDED = ("FAILED", "SUSPENDING", "SUSPENDED")
 OUTPUTS = ("state", "zone", "made", "create_time", "reason")  # of a request, in the state of its resource
@@ -58,7 +58,7 @@ NOTHING = Known()
 
 
 @dataclass(frozen=True)
-class Request:
+class TpuRequest:
     """A request of ours as it is now."""
 
     zone: str
@@ -105,7 +105,7 @@ class Request:
         return not self.by_user
 
 
-def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> Request:
+def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> TpuRequest:
     """The request, on the wanted terms: the one that is there, with its nodes patched, or a new one.
 
     Raises ResourceError where what is there is somebody else's, or alive on other terms and not of this state.
@@ -128,7 +128,7 @@ def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) 
     raise ResourceError(f"no zone serves it: {'; '.join(full)}")
 
 
-def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> Request | None:
+def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> TpuRequest | None:
     """This stack's own, in whatever zone of the list; somebody else's of that name is passed over.
 
     One that was asked for and not seen since is waited for: the API may say NOT_FOUND of it for some seconds.
@@ -147,25 +147,25 @@ def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) ->
         context.wait(next(pauses))
 
 
-def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> Request:
+def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> TpuRequest:
     """A new request in this zone. Raises FullError where the zone cannot serve it, ResourceError for somebody else's.
 
     What a killed `up` has just made on the same terms is taken as it is.
     """
     wanted = dataclasses.replace(new, labels={**new.labels, MADE_LABEL: f"{made}-{fingerprint(new)}"})
-    asked = Request(zone, "CREATING", "", wanted.labels)
+    accepted = TpuRequest(zone, "CREATING", "", wanted.labels)
     claim = new.claim(made)
     for _ in range(_ASK_AGAIN):
-        started: tpu_api.Operation | None = None
+        started: tpu_api.TpuOperation | None = None
         try:
             started = _create(context, wanted, zone)
         except ThereAlreadyError:
             _clear_the_name(context, new, zone, claim)
         except (SilentError, CancelledError):
-            context.accept(new.identifier, asked.outputs)  # it may be there: the next `up` or `destroy` looks
+            context.accept(new.identifier, accepted.outputs)  # it may be there: the next `up` or `destroy` looks
             raise
         else:
-            context.accept(new.identifier, asked.outputs)
+            context.accept(new.identifier, accepted.outputs)
         request = _appeared(context, new, zone, claim, started)
         if request is None:
             continue
@@ -182,7 +182,7 @@ def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> Re
 # --- parts ---
 
 
-def _create(context: Context, new: QueuedResourceInputs, zone: str) -> tpu_api.Operation:
+def _create(context: Context, new: QueuedResourceInputs, zone: str) -> tpu_api.TpuOperation:
     wanted = tpu_api.as_json(body(new, zone))
     version = "v2"
     if new.tier == FLEX_START:
@@ -190,7 +190,7 @@ def _create(context: Context, new: QueuedResourceInputs, zone: str) -> tpu_api.O
     return tpu_api.create(context, new.parent(zone), new.name, wanted, str(uuid.uuid4()), version)
 
 
-def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known = NOTHING) -> Request | None:
+def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known = NOTHING) -> TpuRequest | None:
     """What has the request's name in this zone, whosever it is.
 
     Nothing can have been asked for in a zone that is closed to the project, unless the state says that it was.
@@ -204,9 +204,9 @@ def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known =
     return _request(zone, resource) if resource is not None else None
 
 
-def _request(zone: str, resource: Any) -> Request:
+def _request(zone: str, resource: Any) -> TpuRequest:
     state, error = resource.state, resource.state.failed_data.error
-    return Request(
+    return TpuRequest(
         zone=zone,
         state=str(state.state.name),
         create_time=resource.create_time.isoformat() if resource.create_time else "",
@@ -219,7 +219,7 @@ def _request(zone: str, resource: Any) -> Request:
     )
 
 
-def _there(context: Context, new: QueuedResourceInputs, known: Known, claim: Claim) -> Request | None:
+def _there(context: Context, new: QueuedResourceInputs, known: Known, claim: StackClaim) -> TpuRequest | None:
     """This stack's request once it is past CREATING. Raises ResourceError for another owner's of this stack's name."""
     for zone in new.places(known.zone):
         request = _look(context, new, zone, known)
@@ -238,9 +238,9 @@ def _appeared(
     context: Context,
     new: QueuedResourceInputs,
     zone: str,
-    claim: Claim,
-    started: tpu_api.Operation | None = None,
-) -> Request | None:
+    claim: StackClaim,
+    started: tpu_api.TpuOperation | None = None,
+) -> TpuRequest | None:
     """The request once it is past CREATING; None where it is gone, and FullError or ResourceError where it never was.
 
     `started` is the operation of its create, if it is ours: then NOT_FOUND is believed only after `appears_s`.
@@ -261,13 +261,13 @@ def _appeared(
         context.wait(next(pauses))
 
 
-def _not_ours(new: QueuedResourceInputs, request: Request, claim: Claim) -> ResourceError:
+def _not_ours(new: QueuedResourceInputs, request: TpuRequest, claim: StackClaim) -> ResourceError:
     path = new.path(request.zone)
     return ResourceError(tpu_ownership.refusal(path, request.labels, request.state, request.create_time, claim))
 
 
 def _refuse_failed(
-    context: Context, new: QueuedResourceInputs, zone: str, operation: tpu_api.Operation | None, late: bool
+    context: Context, new: QueuedResourceInputs, zone: str, operation: tpu_api.TpuOperation | None, late: bool
 ) -> None:
     """What the operation says of a request that is not there. `late`: it should be by now."""
     if operation is not None and operation.code:
@@ -286,7 +286,7 @@ def _reserves(new: QueuedResourceInputs) -> bool:
     return new.tier == "reserved" or bool(new.reservation)
 
 
-def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, claim: Claim) -> None:
+def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, claim: StackClaim) -> None:
     """The id is taken, by a request or by a node. Of the latter, delete ours whose request is gone."""
     until = context.now() + appears_s()
     pauses = retries.polls()
@@ -301,7 +301,7 @@ def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, clai
         tpu_cleanup.remove_node(context, node.name)
 
 
-def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, claim: Claim) -> None:
+def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, claim: StackClaim) -> None:
     """Raises ResourceError where a node has the name that is another's, or belongs to a request that is there."""
     for node in tpu_nodes.there(context, new, zone):
         if not claim.covers(node.labels):
@@ -316,7 +316,7 @@ def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, cla
             )
 
 
-def _is_usable(context: Context, new: QueuedResourceInputs, request: Request, known: Known) -> bool:
+def _is_usable(context: Context, new: QueuedResourceInputs, request: TpuRequest, known: Known) -> bool:
     """On the wanted terms and alive, but for what can be patched on its nodes.
 
     Raises ResourceError for one that is alive on other terms and was not made by this state.
@@ -334,7 +334,7 @@ def _is_usable(context: Context, new: QueuedResourceInputs, request: Request, kn
     return not (request.state == "ACTIVE" and tpu_nodes.lost(new, nodes))
 
 
-def _why_not(request: Request) -> str:
+def _why_not(request: TpuRequest) -> str:
     return (
         f"{request.state} ({request.reason})"
         if request.reason

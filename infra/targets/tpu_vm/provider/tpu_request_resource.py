@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from infra.providers.input_types import UNKNOWN, Unknown
-from infra.providers.resource import Context, OnChange, Outputs, Resource, Service
+from infra.providers.resource import Context, OnChange, Outputs, RemoteService, Resource
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found, appears_s
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, problems
@@ -23,7 +23,6 @@ from infra.targets.tpu_vm.provider.tpu_request import AS_WANTED, OUTPUTS, Known
 
 
 class TpuRequestResource(Resource[QueuedResourceInputs]):
-    token = QueuedResourceInputs.token
     inputs = QueuedResourceInputs
     timeout_s: ClassVar[float] = 1800.0
     refresh_before_update: ClassVar[bool] = True  # preemption is drift in the next preview
@@ -34,7 +33,7 @@ class TpuRequestResource(Resource[QueuedResourceInputs]):
             return failures
         return problems(self.parse(values))
 
-    def service(self, values: Mapping[str, Any]) -> Service:
+    def service(self, values: Mapping[str, Any]) -> RemoteService:
         return tpu_api.API.service
 
     def create(self, context: Context, new: QueuedResourceInputs) -> tuple[str, Outputs]:
