@@ -18,8 +18,8 @@ from infra import hardware
 from infra.operate.interactive_fit import answer
 from infra.paths import ROOT
 from infra.preview.fit import cache, compiler
-from infra.preview.fit.compiler import Limits
-from infra.preview.fit.train_step import Question, of_accelerator
+from infra.preview.fit.compiler import CompileLimits
+from infra.preview.fit.train_step import TrainStep, of_accelerator
 from infra.stack_file.settings import stack_names
 from training.maxtext_config import command_line
 
@@ -40,7 +40,7 @@ class Case:
     more: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
-    def question(self) -> Question:
+    def step(self) -> TrainStep:
         return of_accelerator(hardware.find(self.accelerator), self.slices, self.training | self.more)
 
 
@@ -55,17 +55,17 @@ BORDERLINE = (
 
 
 def figures() -> list[Figure]:
-    question = of_accelerator(hardware.find("v6e-32"), 1, _7B)
-    answer(question, Limits())  # makes the environment where there is none
+    step = of_accelerator(hardware.find("v6e-32"), 1, _7B)
+    answer(step, CompileLimits())  # makes the environment where there is none
     ours: list[float] = []
     theirs: list[float] = []
     for _ in range(_PAIRS):
-        (cache.directory() / f"{question.request.key}.json").unlink()
-        ours.append(_slipway(*_arguments(question)))
-        theirs.append(_train_compile(question))
+        (cache.directory() / f"{step.request.key}.json").unlink()
+        ours.append(_slipway(*_arguments(step)))
+        theirs.append(_train_compile(step))
     repeats = [_slipway("v6e-32") for _ in range(_REPEATS)]
     added = [_added_to_preview() for _ in range(_REPEATS)]
-    right = [answer(case.question, Limits()).fits is case.fits for case in BORDERLINE]
+    right = [answer(case.step, CompileLimits()).fits is case.fits for case in BORDERLINE]
     minutes, gib = _all_cold()
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     return [
@@ -78,9 +78,9 @@ def figures() -> list[Figure]:
     ]
 
 
-def _arguments(question: Question) -> list[str]:
-    fields = [part for key, value in question.settings.training.items() for part in ("--set", f"{key}={value}")]
-    return ["--accelerator", question.row.name, *fields]
+def _arguments(step: TrainStep) -> list[str]:
+    fields = [part for key, value in step.workload.training.items() for part in ("--set", f"{key}={value}")]
+    return ["--accelerator", step.row.name, *fields]
 
 
 def _slipway(*arguments: str) -> float:
@@ -90,14 +90,14 @@ def _slipway(*arguments: str) -> float:
     return time.perf_counter() - began
 
 
-def _train_compile(question: Question) -> float:
+def _train_compile(step: TrainStep) -> float:
     """MaxText's own command, as its documentation has it, with the arguments that ours gives it."""
-    python = compiler.python_of(question.request.environment)
+    python = compiler.python_of(step.request.environment)
     assert python
     with tempfile.TemporaryDirectory() as scratch:
-        arguments = question.request.arguments | {
-            "compile_topology": question.request.topology,
-            "compile_topology_num_slices": question.request.slices,
+        arguments = step.request.arguments | {
+            "compile_topology": step.request.topology,
+            "compile_topology_num_slices": step.request.slices,
             "base_output_directory": scratch,
             "jax_cache_dir": f"{scratch}/jax",
             "run_name": "fit",
@@ -123,8 +123,9 @@ settings = stack_settings.from_file("v6e-32")
 spec = run_plan.run_spec(settings, "/", None)
 began = time.perf_counter()
 from infra.preview.fit import lookup, roofline
-from infra.preview.fit.compiler import Limits
-verdict = lookup.settle(lookup.request_of(settings, spec), Limits(), print)
+from infra.preview.fit.compile_request import compile_request_of
+from infra.preview.fit.compiler import CompileLimits
+verdict = lookup.settle(compile_request_of(settings, spec), CompileLimits(), print)
 str(roofline.estimate(verdict, settings.row, "full"))
 print(json.dumps({"seconds": time.perf_counter() - began, "fits": verdict.fits}))
 """
@@ -133,18 +134,17 @@ print(json.dumps({"seconds": time.perf_counter() - began, "fits": verdict.fits})
 def _added_to_preview() -> float:
     """Importing and asking, in a process that has what a preview has anyway."""
     done = subprocess.run([sys.executable, "-c", _ADDED], cwd=ROOT, capture_output=True, text=True, check=True)
-    said = json.loads(done.stdout)
-    assert said["fits"]
-    return said["seconds"]
+    result = json.loads(done.stdout)
+    assert result["fits"]
+    return result["seconds"]
 
 
 def _all_cold() -> tuple[float, float]:
     """Minutes and GiB of `slipway fit --all` that knows nothing: neither committed verdicts nor this machine's."""
     with tempfile.TemporaryDirectory(dir=ROOT / ".slipway") as name:
         code = (
-            "from pathlib import Path; from infra.preview import fit_cache; from infra.operate.cli import main; "
-            f"fit_cache.SHIPPED = cache.JUDGED = Path({name!r}); "
-            f"fit_cache.directory = lambda work=None: Path({name!r}); main()"
+            "from pathlib import Path; from infra.preview.fit import cache; from infra.commands.main import main; "
+            f"cache.SHIPPED = cache.JUDGED = Path({name!r}); cache.directory = lambda work=None: Path({name!r}); main()"
         )
         began, most = time.perf_counter(), 0.0
         whole = subprocess.Popen([sys.executable, "-c", code, "fit", "--all"], cwd=ROOT, stdout=subprocess.PIPE)

@@ -1,61 +1,59 @@
 """Which environment variables put something in the place of Google, and the line that says so.
 
-Owns the table of them: the variable, what it stands in for, which targets could use it. Whoever talks to a cloud says
-these lines first (infra/engine/wrapper.py, infra/commands/main.py, infra/operate/doctor.py). Refuses to own the reading
-of the variables, which is their clients'. Standard library only: it runs at every command.
+Owns the table of them: the variable, and what it stands in for. Whoever talks to a cloud says these lines first
+(infra/engine/wrapper.py, infra/commands/main.py, infra/doctor/). Refuses to own the reading of the variables, which is
+their clients', and who asks which (each target's `ABOUT`). Standard library only: it runs at every command.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 TPU, STORAGE = "SLIPWAY_TPU_ENDPOINT", "STORAGE_EMULATOR_HOST"
 QUESTIONS, STAND_IN = "SLIPWAY_GOOGLE_ENDPOINT", "SLIPWAY_STANDIN_STATE"
+PLUGIN = "GOOGLE_*_CUSTOM_ENDPOINT"  # what Google's plugin reads: one variable for each API
 SAID = "SLIPWAY_SUBSTITUTES_SAID"  # set for whoever is started after these lines were said
-CLOUD_TARGETS = frozenset(("tpu-vm", "foundation"))
-# What Google's plugin reads: GOOGLE_COMPUTE_CUSTOM_ENDPOINT, and one for every other API.
 _PLUGIN = re.compile(r"GOOGLE_\w+_CUSTOM_ENDPOINT")
 
 
 @dataclass(frozen=True)
 class Substitute:
-    """One variable. instead: what that is which is not Google's, as `{value}`'s role in a sentence."""
+    """A variable that is set, which of the names above it counts as, and what is then not Google's, as a sentence."""
 
     variable: str
+    counts_as: str
     instead: str
-    targets: frozenset[str]
 
 
-_SUBSTITUTES = (
-    Substitute(TPU, "the Cloud TPU API is that server", frozenset(("tpu-vm",))),
-    Substitute(STORAGE, "Cloud Storage is that server", CLOUD_TARGETS),
-    Substitute(QUESTIONS, "what `slipway doctor` asks of a project is asked of that server", CLOUD_TARGETS),
-    Substitute(
-        STAND_IN, "what the stand-in for Google's plugin makes are files in that directory", frozenset(("foundation",))
-    ),
-)
+_INSTEAD = {
+    TPU: "the Cloud TPU API is that server",
+    STORAGE: "Cloud Storage is that server",
+    QUESTIONS: "what `slipway doctor` asks of a project is asked of that server",
+    STAND_IN: "what the stand-in for Google's plugin makes are files in that directory",
+}
 
 
 def substitutes(environment: Mapping[str, str]) -> list[Substitute]:
     """Those that are set here."""
-    plugin = (
-        Substitute(name, "Google's plugin asks that server", frozenset(("foundation",)))
+    ours = [Substitute(name, name, instead) for name, instead in _INSTEAD.items() if environment.get(name)]
+    plugin = [
+        Substitute(name, PLUGIN, "Google's plugin asks that server")
         for name in sorted(environment)
-        if _PLUGIN.fullmatch(name) and not _is_googles(environment[name])
-    )
-    return [each for each in (*_SUBSTITUTES, *plugin) if environment.get(each.variable)]
+        if _PLUGIN.fullmatch(name) and environment[name] and not _is_googles(environment[name])
+    ]
+    return ours + plugin
 
 
-def sentences(environment: Mapping[str, str], target: str = "") -> list[str]:
-    """One for each that the target could use; of a target that is not known, all."""
+def sentences(environment: Mapping[str, str], asks: Container[str] | None = None) -> list[str]:
+    """One for each that is set. asks: only of these (`About.asks` of a target); without it all."""
     return [
         f"{each.variable} is {environment[each.variable]}: {each.instead}, not Google;"
         f" to reach Google: unset {each.variable}"
         for each in substitutes(environment)
-        if not target or target in each.targets
+        if asks is None or each.counts_as in asks
     ]
 
 

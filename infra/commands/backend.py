@@ -1,18 +1,20 @@
 """`slipway backend init`: the state bucket and its key first, then the state of this clone's stacks into it.
 
-Entry point: prints, asks, picks the exit code. What is done, and in which order: infra/operate/state_move.py.
+Entry point: prints, asks, picks the exit code. What is done, and in which order, is a part of the target whose
+bucket it is: infra/targets/foundation/state_bucket.py.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from types import ModuleType
+from typing import Annotated, Any
 
 import typer
 
 from infra.commands.terminal import fail
-from infra.operate import state_move
-from infra.stack_file.settings import SettingsError
+from infra.stack_file.settings import SettingsError, any_from_file
+from infra.targets import registry
 
 app = typer.Typer(no_args_is_help=True, help="Where Pulumi keeps its state.")
 
@@ -31,21 +33,27 @@ def init(
 ) -> None:
     """Make a foundation's state bucket and key, and move the state of this clone's cloud stacks there."""
     try:
-        _init(stack, to)
-    except (state_move.BackendError, SettingsError) as error:
+        settings = any_from_file(stack)
+    except SettingsError as error:
+        fail(str(error))
+    bucket = registry.part(settings.target, "state_bucket")
+    if bucket is None:
+        fail(f"stack '{stack}' is of target {settings.target}; name a foundation, whose bucket the state is for")
+    try:
+        _init(bucket, settings, to)
+    except bucket.BackendError as error:
         fail(str(error))
 
 
-def _init(stack: str, to: str) -> None:
-    settings = state_move.foundation(stack)
-    if state_move.chosen_backend(os.environ):
+def _init(bucket: ModuleType, settings: Any, to: str) -> None:
+    if bucket.chosen_backend(os.environ):
         fail("the state is no longer in this clone: PULUMI_BACKEND_URL, `pulumi login` or Pulumi.yaml names a backend")
     if not to:
-        if problem := state_move.obstacle(settings, os.environ):
+        if problem := bucket.obstacle(settings, os.environ):
             fail(problem)
-        state_move.make_bucket(stack)
+        bucket.make_bucket(settings.stack)
     url = to or settings.names.state_url
-    for each in state_move.stacks_to_move():
-        typer.echo(f"{each}: {state_move.move(each, url)} resources moved to {url}")
+    for stack in bucket.stacks_to_move():
+        typer.echo(f"{stack}: {bucket.move(stack, url)} resources moved to {url}")
     typer.echo(f"from now on, on this machine: pulumi login {url}")
     typer.echo(f"or for everybody, in Pulumi.yaml: backend: {{url: {url}}}")

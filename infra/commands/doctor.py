@@ -1,4 +1,4 @@
-"""`slipway doctor`: prints what was looked at, one line each. Entry point; the looking: infra/operate/doctor.py."""
+"""`slipway doctor`: prints what was looked at, one line each. Entry point; the looking: infra/doctor/."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from infra.operate.doctor import Finding, Verdict, findings
+from infra.doctor.finding import Finding, Outcome
+from infra.doctor.findings import findings
 
-_COLOUR = {Verdict.OK: "green", Verdict.WRONG: "red", Verdict.NOT_ASKED: "yellow"}
+_COLOUR = {Outcome.OK: "green", Outcome.WRONG: "red", Outcome.NOT_ASKED: "yellow"}
 
 
 def doctor(
@@ -29,5 +30,5 @@ def doctor(
             console.print(f"{verdict}{finding.what:<13}{escape(finding.said)}", highlight=False, soft_wrap=True)
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in found], indent=1))
-    if any(finding.verdict is Verdict.WRONG for finding in found):
+    if any(finding.verdict is Outcome.WRONG for finding in found):
         raise typer.Exit(1)

@@ -13,17 +13,18 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from infra.commands import tables
 from infra.commands.terminal import fail
 from infra.hardware import UnknownAcceleratorError, find
 from infra.operate import fit_table, interactive_fit
 from infra.preview.fit import gpu_estimate, levers, roofline
 from infra.preview.fit.cache import CacheError
-from infra.preview.fit.compiler import Limits
-from infra.preview.fit.train_step import Question, of_accelerator, of_stack
-from infra.preview.fit.verdict import Verdict
+from infra.preview.fit.compiler import CompileLimits
+from infra.preview.fit.train_step import TrainStep, of_accelerator, of_stack
+from infra.preview.fit.verdict import FitVerdict
 from infra.stack_file.settings import SettingsError
 
-DEFAULTS = Limits()
+DEFAULTS = CompileLimits()
 
 
 def fit(
@@ -46,62 +47,63 @@ def fit(
         fail("name one of: a stack, --accelerator, --all, --judge")
     if ((every or judge) and (changed or ask_levers)) or (slices > 1 and not accelerator):
         fail("--slices goes with --accelerator, --set and --levers with a stack or --accelerator")
-    limits = Limits(timeout_s, memory_gib)
+    limits = CompileLimits(timeout_s, memory_gib)
     try:
         if every or judge:
             table = fit_table.all_stacks(limits, ship) if every else fit_table.judged(limits, ship)
-            typer.echo(table.json() if as_json else table.text())
+            shown = tables.columns(table.columns, table.rows)
+            typer.echo(table.json() if as_json else tables.plain(shown, dispensable=fit_table.DISPENSABLE))
             raise typer.Exit(0 if table.good else 1)
         overrides = _overrides(changed or [])
-        question = of_stack(stack, overrides) if stack else of_accelerator(find(accelerator), slices, overrides)
-        verdict = interactive_fit.answer(question, limits)
-        tried = levers.ranked(question, verdict) if ask_levers else ()
-        answers = [(lever, interactive_fit.answer(lever.question, limits)) for lever in tried]
+        step = of_stack(stack, overrides) if stack else of_accelerator(find(accelerator), slices, overrides)
+        verdict = interactive_fit.answer(step, limits)
+        tried = levers.ranked(step, verdict) if ask_levers else ()
+        answers = [(lever, interactive_fit.answer(lever.step, limits)) for lever in tried]
     except (SettingsError, UnknownAcceleratorError, interactive_fit.AskError, CacheError) as error:
         fail(str(error))
-    typer.echo(_json(question, verdict, answers) if as_json else _text(question, verdict, answers))
+    typer.echo(_json(step, verdict, answers) if as_json else _text(step, verdict, answers))
     raise typer.Exit(1 if verdict.fits is False else 0 if verdict.fits else 3)
 
 
 def _overrides(changed: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
     for text in changed:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise SettingsError(f"--set is {text!r}; write --set KEY=VALUE, like --set per_device_batch_size=2")
         try:
-            found[key] = yaml.safe_load(value)
+            overrides[key] = yaml.safe_load(value)
         except yaml.YAMLError:
             raise SettingsError(f"--set {key}: {value!r} is not a YAML value") from None
-    return found
+    return overrides
 
 
-def _text(question: Question, verdict: Verdict, tried: list[tuple[levers.Lever, Verdict]]) -> str:
-    lines = [f"{question.title}: {_said(verdict)}"]
-    estimate = roofline.estimate(verdict, question.row, question.remat_policy)
+def _text(step: TrainStep, verdict: FitVerdict, tried: list[tuple[levers.Lever, FitVerdict]]) -> str:
+    lines = [f"{step.title}: {_sentence(verdict)}"]
+    estimate = roofline.estimate(verdict, step.row, step.remat_policy)
     if estimate:
         lines += [f"  {estimate}", f"  at best each takes: {', '.join(estimate.assumptions)}"]
     lines += [
-        f"  sends {one.gib:.2f} GiB per device and step along {one.axis} ({one.network.upper()}, {one.operation})"
-        for one in verdict.traffic
-        if one.gib >= 0.005
+        f"  sends {sent.gib:.2f} GiB per device and step along {sent.axis} ({sent.network.upper()}, {sent.operation})"
+        for sent in verdict.traffic
+        if sent.gib >= 0.005
     ]
     for lever, answer in tried:
-        lines.append(f"  {lever.title}: {_said(answer)}")
+        lines.append(f"  {lever.title}: {_sentence(answer)}")
     if verdict.fits is False and verdict.peak_gib and not tried:
-        lines += [f"  try: {lever.title}" for lever in levers.ranked(question, verdict)]
+        lines += [f"  try: {lever.title}" for lever in levers.ranked(step, verdict)]
     return "\n".join(lines)
 
 
-def _said(verdict: Verdict) -> str:
+def _sentence(verdict: FitVerdict) -> str:
     if verdict.fits:
         by = f" by an estimate that may be {gpu_estimate.ERROR:.0%} off, no compiler" if verdict.estimated else ""
         return f"fits, {verdict.memory}{by}"
     return f"does not fit: {verdict.reason}" if verdict.fits is False else f"unknown: {verdict.reason}"
 
 
-def _json(question: Question, verdict: Verdict, tried: list[tuple[levers.Lever, Verdict]]) -> str:
-    estimate = roofline.estimate(verdict, question.row, question.remat_policy)
+def _json(step: TrainStep, verdict: FitVerdict, tried: list[tuple[levers.Lever, FitVerdict]]) -> str:
+    estimate = roofline.estimate(verdict, step.row, step.remat_policy)
     document = asdict(verdict)
     document["estimate"] = estimate and {
         "step_s": estimate.step_s, "bound": estimate.bound, "mfu": estimate.mfu, "seconds": estimate.seconds,

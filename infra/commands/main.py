@@ -22,6 +22,7 @@ from infra.operate.watch import cells, watch
 from infra.paths import TOOLS, of_stack, stack_file
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError
+from infra.targets import registry
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Watch and steer what `pulumi up` has started.")
 data_app = typer.Typer(no_args_is_help=True, help="Turn text into what training reads.")
@@ -176,4 +177,5 @@ def _names_a_cloud(word: str) -> bool:
     if "gs://" in word:
         return True
     file = stack_file(word)
-    return file.is_file() and wrapper.stack_target(file.read_text(errors="replace")) in emulated.CLOUD_TARGETS
+    about = registry.about(wrapper.stack_target(file.read_text(errors="replace"))) if file.is_file() else None
+    return about is not None and about.in_the_cloud

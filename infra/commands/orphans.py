@@ -1,7 +1,7 @@
 """`slipway orphans`: what is billed under our label and belongs to no stack of this backend.
 
-Entry point: reads the world, prints, deletes. How something is found and deleted:
-infra/targets/tpu_vm/provider/tpu_cleanup.py.
+Entry point: reads the world, prints, deletes. What is billed, and how it is deleted, each target says that can leave
+something: its part `orphans`.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ import json
 import subprocess
 import threading
 import time
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 
 from infra.commands.terminal import fail
-from infra.names import OWNER_LABEL, PLACEHOLDER_PROJECT, label_value, stack_label
+from infra.names import PLACEHOLDER_PROJECT, label_value, stack_label
+from infra.operate.billed import Billed
 from infra.paths import PULUMI, ROOT
 from infra.providers.resource import Context, ResourceError
 from infra.stack_file import settings as stack_settings
+from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import SettingsError, stack_names
-from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
-from infra.targets.tpu_vm.provider.tpu_cleanup import Found
-from infra.targets.tpu_vm.settings import TpuVmSettings
+from infra.targets import registry
+from infra.targets.registry import Target
 
 _DELETE_TIMEOUT_S = 1800.0
 
@@ -56,48 +58,49 @@ def _orphans(projects: tuple[str, ...], delete: bool, owners: tuple[str, ...]) -
     if not projects:
         fail("no stack of stacks/ has a project of its own; name one: slipway orphans PROJECT")
     context = _context()
-    alive = _alive()
+    known = {stack_label(name) for name in _alive()}
     for project in projects:
-        everywhere = f"projects/{project}/locations/{tpu_api.ALL_ZONES}"
-        ours = tpu_cleanup.labelled(context, everywhere)
-        known = {stack_label(name) for name in alive}
-        found = [one for one in ours if one.stack not in known and (not owners or _owner(one) in owners)]
-        whose = f" and of owner {owners[0]}" if owners else ""
-        typer.echo(f"{project}: {len(ours)} with our label, {len(found)} of no stack of this backend{whose}")
-        for one in found:
-            typer.echo(f"  {one.state:<22} {one.name}  stack {one.stack}, owner {_owner(one) or '?'}")
-        if not found:
-            continue
-        if not delete:
-            typer.echo(
-                "they may be of somebody who keeps another backend: ask the owner; delete one owner's with --owner "
-                "OWNER --delete"
-            )
-            continue
-        _delete(context, found)
+        for searcher in searchers():
+            _of_project(context, searcher, project, known, delete, owners)
 
 
-def _owner(one: Found) -> str:
-    return dict(one.labels).get(OWNER_LABEL, "")
+def searchers() -> list[ModuleType]:
+    """The part `orphans` of each target that has one."""
+    parts = (registry.part(target, "orphans") for target in Target)
+    return [part for part in parts if part]
 
 
-def _delete(context: Context, found: list[Found]) -> None:
-    names = {one.name for one in found}
-    parents = dict.fromkeys("/".join(name.split("/")[:4]) for name in sorted(names))
-    for name in tpu_cleanup.remove_labelled(context, parents, lambda one: one.name in names):
+def _of_project(
+    context: Context, searcher: ModuleType, project: str, known: set[str], delete: bool, owners: tuple[str, ...]
+) -> None:
+    ours: list[Billed] = searcher.billed(context, project)
+    orphaned = [each for each in ours if each.stack not in known and (not owners or each.owner in owners)]
+    whose = f" and of owner {owners[0]}" if owners else ""
+    typer.echo(f"{project}: {len(ours)} with our label, {len(orphaned)} of no stack of this backend{whose}")
+    for each in orphaned:
+        typer.echo(f"  {each.state:<22} {each.name}  stack {each.stack}, owner {each.owner or '?'}")
+    if not orphaned:
+        return
+    if not delete:
+        typer.echo(
+            "they may be of somebody who keeps another backend: ask the owner; delete one owner's with --owner "
+            "OWNER --delete"
+        )
+        return
+    for name in searcher.remove(context, {each.name for each in orphaned}):
         typer.echo(f"  deleted {name}")
 
 
 def _projects() -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    projects: dict[str, None] = {}
     for name in stack_names():
         try:
             settings = stack_settings.any_from_file(name)
         except SettingsError as error:
             fail(str(error))
-        if isinstance(settings, TpuVmSettings) and settings.project != PLACEHOLDER_PROJECT:
-            found[settings.project] = None
-    return tuple(found)
+        if isinstance(settings, CloudTrainingSettings) and settings.project != PLACEHOLDER_PROJECT:
+            projects[settings.project] = None
+    return tuple(projects)
 
 
 def _alive() -> list[str]:

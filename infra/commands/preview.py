@@ -13,15 +13,16 @@ import typer
 
 from infra.commands import tables
 from infra.commands.terminal import fail
-from infra.preview import compare, planned_changes, report
+from infra.preview import compare, planned_changes, stack_facts
 from infra.preview.compare import Line
 from infra.preview.cost import usd
 from infra.preview.planned_changes import Change, PreviewError
-from infra.preview.report import StackReport
+from infra.preview.purchase import Purchase
+from infra.preview.stack_facts import StackFacts
 from infra.stack_file import settings as stack_settings
+from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import Settings, SettingsError, StackSettings
-from infra.targets.tpu_vm.plan import run_spec
-from infra.targets.tpu_vm.settings import TpuVmSettings
+from infra.targets import registry
 
 
 @dataclass(frozen=True)
@@ -54,69 +55,68 @@ def preview(
         if every:
             typer.echo(_all_stacks(as_json, markdown))
             return
-        made = of_stack(stack, against or None)
+        shown = of_stack(stack, against or None)
     except (SettingsError, PreviewError) as error:
         fail(str(error))
-    typer.echo(as_json_text(made) if as_json else as_markdown(made) if markdown else as_text(made))
+    typer.echo(as_json_text(shown) if as_json else as_markdown(shown) if markdown else as_text(shown))
 
 
 def of_stack(stack: str, against: str | None) -> Preview:
     """The stack's preview, the engine's included. Raises SettingsError and PreviewError."""
     now = stack_settings.any_from_file(stack)
     then = compare.at(against, stack) if against else None
-    made = _report(now)
+    facts = _facts(now)
     return Preview(
         stack=stack,
         against=against,
-        block=made.lines() if made else (),
-        lines=compare.lines(_report(then) if then else None, made) if made else (),
+        block=facts.lines() if facts else (),
+        lines=compare.lines(_facts(then) if then else None, facts) if facts else (),
         settings=tuple(compare.settings_changed(then, now)) if then else None,
         changes=planned_changes.run(stack),
         new=against is not None and then is None,
-        facts=made.to_json() if made else None,
+        facts=facts.to_json() if facts else None,
     )
 
 
-def as_text(made: Preview) -> str:
-    said = [*made.block]
-    if made.against:
-        said += ["", f"against {made.against}:"]
-        said += [f"  {line.title}: {line.then} -> {line.now}" for line in made.lines if line.changed and not made.new]
-        said += [f"  {line}" for line in made.settings or ()]
-        said += ["  a new stack"] if made.new else [] if made.settings else ["  no setting differs"]
-    said += ["", "resources, against what is deployed:"]
-    said += [f"  {change.action:<8} {change.resource}{_because(change)}" for change in made.changes] or ["  no changes"]
-    return "\n".join(said).strip("\n")
+def as_text(shown: Preview) -> str:
+    lines = [*shown.block]
+    if shown.against:
+        lines += ["", f"against {shown.against}:"]
+        compared = () if shown.new else shown.lines
+        lines += [f"  {line.title}: {line.then} -> {line.now}" for line in compared if line.changed]
+        lines += [f"  {line}" for line in shown.settings or ()]
+        lines += ["  a new stack"] if shown.new else [] if shown.settings else ["  no setting differs"]
+    lines += ["", "resources, against what is deployed:"]
+    changes = [f"  {change.action:<8} {change.resource}{_because(change)}" for change in shown.changes]
+    return "\n".join([*lines, *(changes or ["  no changes"])]).strip("\n")
 
 
-def as_markdown(made: Preview) -> str:
-    then = made.against if made.against and not made.new else None
-    said = [f"### `{made.stack}`" + (" (new)" if made.new else ""), ""]
-    if made.lines:
-        said += [f"| | now |{f' at {then} |' if then else ''}", f"|---|---|{'---|' if then else ''}"]
-        said += [_row(line, then is not None) for line in made.lines] + [""]
-    if made.settings is not None:
-        said += [f"**Settings against {then}**", ""]
-        said += [f"- `{line}`" for line in made.settings] or ["none differs"]
-        said += [""]
-    said += ["**Resources against what is deployed**", ""]
-    if made.changes:
-        said += ["| action | resource | because of |", "|---|---|---|"]
-        said += [f"| {one.action} | `{one.resource}` | {', '.join(one.because)} |" for one in made.changes]
-    else:
-        said += ["no changes"]
-    return "\n".join(said)
+def as_markdown(shown: Preview) -> str:
+    then = shown.against if shown.against and not shown.new else None
+    lines = [f"### `{shown.stack}`" + (" (new)" if shown.new else ""), ""]
+    if shown.lines:
+        lines += [f"| | now |{f' at {then} |' if then else ''}", f"|---|---|{'---|' if then else ''}"]
+        lines += [_row(line, then is not None) for line in shown.lines] + [""]
+    if shown.settings is not None:
+        lines += [f"**Settings against {then}**", ""]
+        lines += [f"- `{line}`" for line in shown.settings] or ["none differs"]
+        lines += [""]
+    lines += ["**Resources against what is deployed**", ""]
+    if shown.changes:
+        lines += ["| action | resource | because of |", "|---|---|---|"]
+    changes = [f"| {change.action} | `{change.resource}` | {', '.join(change.because)} |" for change in shown.changes]
+    return "\n".join([*lines, *(changes or ["no changes"])])
 
 
-def as_json_text(made: Preview) -> str:
+def as_json_text(shown: Preview) -> str:
     document = {
-        "stack": made.stack,
-        "against": made.against,
-        "new": made.new,
-        "stack_report": made.facts,
-        "then_and_now": [asdict(line) for line in made.lines] if made.against else None,
-        "settings": made.settings,
-        "resources": [asdict(change) for change in made.changes],
+        "stack": shown.stack,
+        "against": shown.against,
+        "new": shown.new,
+        "stack_report": shown.facts,
+        "then_and_now": [asdict(line) for line in shown.lines] if shown.against else None,
+        "settings": shown.settings,
+        "resources": [asdict(change) for change in shown.changes],
     }
     return json.dumps(document, indent=1)
 
@@ -130,12 +130,16 @@ def _because(change: Change) -> str:
     return f" ({', '.join(change.because)})" if change.because else ""
 
 
+def _facts(settings: StackSettings) -> StackFacts | None:
+    """None for a stack that buys no chips."""
+    if not isinstance(settings, CloudTrainingSettings):
+        return None
+    plan = registry.part(settings.target, "plan")
+    assert plan, f"target {settings.target} trains in the cloud and has no plan.py"
+    return stack_facts.of_purchase(Purchase.of(settings), plan.run_spec(settings))
+
+
 # --- all stacks ---
-
-
-def _report(settings: StackSettings) -> StackReport | None:
-    return report.of_stack(settings, run_spec(settings)) if isinstance(settings, TpuVmSettings) else None
-
 
 _ERROR = "error: "
 # Where a terminal is too narrow, in this order; the name says tier and slices, `slipway preview STACK` the rest.
@@ -164,32 +168,32 @@ def _summary(stack: str) -> tuple[str, ...]:
     cells = dict.fromkeys(_COLUMNS, "-") | {"stack": stack}
     try:
         settings = stack_settings.any_from_file(stack)
-        made = _report(settings)
+        facts = _facts(settings)
     except SettingsError as error:
         return tuple((cells | {"target": f"{_ERROR}{error}"}).values())
     cells["target"] = str(settings.target)
-    if made:
-        cells |= _of_slices(made)
+    if facts:
+        cells |= _of_slices(facts)
     elif isinstance(settings, Settings):
         chips, hosts = settings.row.chips * settings.slices, settings.row.hosts * settings.slices
         cells |= {"chips": f"{chips:,}", "slices": f"{settings.slices}", "hosts": f"{hosts}"}
         cells |= {"$/hour": "$0", "$/run": "$0"}
     else:
-        cells |= {"zones": settings.place, "$/hour": report.UNKNOWN}
+        cells |= {"zones": settings.place, "$/hour": stack_facts.UNKNOWN}
     return tuple(cells.values())
 
 
-def _of_slices(made: StackReport) -> dict[str, str]:
-    share = made.fit.verdict.share
+def _of_slices(facts: StackFacts) -> dict[str, str]:
+    share = facts.fit.verdict.share
     return {
-        "chips": f"{made.chips:,}",
-        "slices": f"{made.slices}",
-        "hosts": f"{made.hosts}",
-        "mesh": made.mesh,
-        "HBM": report.UNKNOWN if share is None else f"{share:.0%}",
-        "tier": made.tier,
-        "zones": " ".join(made.zones),
-        "$/hour": usd(made.cost.usd_per_hour),
-        "$/run": made.cost.run_text,
-        "quota": made.quota.name or report.UNKNOWN,
+        "chips": f"{facts.chips:,}",
+        "slices": f"{facts.slices}",
+        "hosts": f"{facts.hosts}",
+        "mesh": facts.mesh,
+        "HBM": stack_facts.UNKNOWN if share is None else f"{share:.0%}",
+        "tier": facts.tier,
+        "zones": " ".join(facts.zones),
+        "$/hour": usd(facts.cost.usd_per_hour),
+        "$/run": facts.cost.run_text,
+        "quota": facts.quota.name or stack_facts.UNKNOWN,
     }

@@ -33,9 +33,10 @@ def new(
     variant: Annotated[str, typer.Option(help="What follows the dot in its name.")] = "",
     project: Annotated[str, typer.Option(help="The Google Cloud project's id.")] = PLACEHOLDER_PROJECT,
     owner: Annotated[str, typer.Option(help="Who pays: a label of everything billed.")] = OWNER,
+    target: Annotated[str, typer.Option(help="The kind of place; else the first that offers the accelerator.")] = "",
 ) -> None:
     """Write stacks/Pulumi.<accelerator>[x<slices>][.<variant>].yaml; nothing is declared yet."""
-    stack = NewStack(accelerator, tuple(zone), slices, tier, variant, project, owner)
+    stack = NewStack(accelerator, tuple(zone), slices, tier, variant, project, owner, target)
     path = stack_file(stack.name)
     try:
         written = text(stack)

@@ -28,9 +28,9 @@ from infra.engine.proxy import without_proxy_on_loopback
 from infra.paths import ROOT
 from infra.standins import choose
 from infra.standins.gcp import schema
+from infra.targets import registry
 
 STACKS = "stacks"  # stackConfigDir of Pulumi.yaml
-GOOGLE_TARGETS = frozenset(("foundation",))  # those whose stacks declare resources of Google's provider
 
 REFUSED = 255
 
@@ -246,15 +246,16 @@ def with_googles(command: Command, start: Start, stack: str) -> Start:
 
     stack: text of its file; of one that is not known everything is said.
     """
-    target = stack_target(stack)
-    if not command.starts_providers or (target and target not in GOOGLE_TARGETS):
-        return replace(start, notices=_notes(emulated.sentences(start.environment, target)))
+    about = registry.about(stack_target(stack))
+    asks = about.asks if about else None
+    if not command.starts_providers or (about and not about.google_plugin):
+        return replace(start, notices=_notes(emulated.sentences(start.environment, asks)))
     version = schema.version()
     choice = choose.google_plugin(start.environment, version)
     environment = choose.with_choice(start.environment, choice)
     # the stand-in alone reads its variable
     heeded = {name: value for name, value in environment.items() if not (choice.official and name == emulated.STAND_IN)}
-    notes = [*_notes(emulated.sentences(heeded, target)), *_notes(choice.passed_over)]
+    notes = [*_notes(emulated.sentences(heeded, asks)), *_notes(choice.passed_over)]
     unknown_here = command.name in PREVIEWS and not (choose.has_credentials(environment) or has_google_login(stack))
     if choice.official is None:
         notes.append(choose.notice(version))

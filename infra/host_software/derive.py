@@ -1,7 +1,7 @@
 """What the hosts of a stack install, decided from sources at preview: wheelhouse and bundle, by id and hash.
 
-Owns the derivation, the same for every target. Refuses to own how it is built (infra/wheels/, infra/artifacts/) and
-where it is stored: the target names the store.
+Owns the derivation, the same for every target. Refuses to own how it is built (infra/host_software/wheels/,
+infra/host_software/bundle.py) and where it is stored: the target names the store.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from infra.host_software.wheels.identity import FETCHED_PYTHON, WheelhouseInputs
 from infra.host_software.wheels.locks import LockError, lock_path
 from infra.host_software.wheels.patches import PatchError
 from infra.paths import ROOT, TRAINING, WORK
-from infra.stack_file.settings import Settings, SettingsError
+from infra.stack_file.settings import SettingsError, Workload
 from training.data.hash_cache import HashCache
 from training.run_spec import RunSpec
 
@@ -50,40 +50,40 @@ class HostSoftware:
         return arguments
 
 
-def host_software(settings: Settings, spec: RunSpec, work: Path = WORK) -> HostSoftware:
+def host_software(workload: Workload, spec: RunSpec, work: Path = WORK) -> HostSoftware:
     """Hash what the stack's hosts will install. Raises SettingsError for an overlay or archive that is not there."""
-    wheels = wheelhouse(settings, spec.platform, work)
-    model_file = ROOT / settings.model_file if settings.model_file else None
-    lock = lock_path(spec.platform, settings.channel)
+    wheels = wheelhouse(workload, spec.platform, work)
+    model_file = ROOT / workload.model_file if workload.model_file else None
+    lock = lock_path(spec.platform, workload.channel)
     contents = BundleContents(spec.to_yaml(), wheels.id, lock, model_file)
     return HostSoftware(wheels, contents, collect(TRAINING, contents).hash)
 
 
-def wheelhouse(settings: Settings, platform: str, work: Path = WORK) -> WheelhouseInputs:
+def wheelhouse(workload: Workload, platform: str, work: Path = WORK) -> WheelhouseInputs:
     """Which wheelhouse a platform's hosts install.
 
     Raises SettingsError for an overlay or archive that is not there, and for patches that are not whole.
     """
     hashes = HashCache(work / "cache" / "overlay-stat.json")
-    overlay = ROOT / settings.overlay if settings.overlay else None
+    overlay = ROOT / workload.overlay if workload.overlay else None
     try:
-        made = wheelhouse_inputs(platform, settings.channel, hashes, overlay, python_archive(settings))
+        inputs = wheelhouse_inputs(platform, workload.channel, hashes, overlay, python_archive(workload))
         hashes.save()
     except (LockError, PatchError) as error:
         raise SettingsError(str(error)) from None
-    return made
+    return inputs
 
 
-def compile_environment(settings: Settings, platform: str, work: Path = WORK) -> WheelhouseInputs:
+def compile_environment(workload: Workload, platform: str, work: Path = WORK) -> WheelhouseInputs:
     """What compiles as the stack's hosts will: their wheelhouse without its Python, which no compile depends on."""
-    return wheelhouse(settings.model_copy(update={"python_archive": None}), platform, work)
+    return wheelhouse(workload.model_copy(update={"python_archive": None}), platform, work)
 
 
-def python_archive(settings: Settings) -> Path | str | None:
+def python_archive(workload: Workload) -> Path | str | None:
     """The archive of the stack's `python_archive`, or FETCHED_PYTHON, or None."""
-    given = settings.python_archive
-    if given is None or given == FETCHED_PYTHON:
-        return given
-    if not (ROOT / given).is_file():
-        raise SettingsError(f"python_archive is '{given}', which is no file; give one, or `{FETCHED_PYTHON}`")
-    return ROOT / given
+    archive = workload.python_archive
+    if archive is None or archive == FETCHED_PYTHON:
+        return archive
+    if not (ROOT / archive).is_file():
+        raise SettingsError(f"python_archive is '{archive}', which is no file; give one, or `{FETCHED_PYTHON}`")
+    return ROOT / archive

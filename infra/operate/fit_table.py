@@ -9,16 +9,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from infra.commands import tables
 from infra.operate import interactive_fit
 from infra.preview import cost
 from infra.preview.fit import cache, roofline
-from infra.preview.fit.compiler import Limits
-from infra.preview.fit.judge import MEASURED, Measured
-from infra.preview.fit.train_step import Question, of_stack
-from infra.preview.fit.verdict import Verdict
+from infra.preview.fit.compiler import CompileLimits
+from infra.preview.fit.measurements import MEASURED, Measured
+from infra.preview.fit.train_step import TrainStep, of_stack
+from infra.preview.fit.verdict import FitVerdict
+from infra.preview.purchase import Purchase
+from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import Settings, any_from_file, stack_names
-from infra.targets.tpu_vm.settings import TpuVmSettings
 
 _UNKNOWN = "unknown"
 
@@ -34,33 +34,27 @@ class Rows:
     def json(self) -> str:
         return json.dumps([dict(zip(self.columns, row, strict=True)) for row in self.rows], indent=1)
 
-    def text(self) -> str:
-        return tables.plain(tables.columns(self.columns, self.rows), dispensable=_DISPENSABLE)
 
-
-_DISPENSABLE = ("bound", "MFU", "chips", "HBM", "TFLOP/s", "measured by")
+DISPENSABLE = ("bound", "MFU", "chips", "HBM", "TFLOP/s", "measured by")
 _COLUMNS = ("stack", "chips", "fits", "HBM", "HBM %", "step", "MFU", "bound", "$/1B tokens")
 
 
-def all_stacks(limits: Limits, ship: bool) -> Rows:
-    """Every stack with an accelerator; equal questions are asked once. `ship` writes what is committed."""
+def all_stacks(limits: CompileLimits, ship: bool) -> Rows:
+    """Every stack with an accelerator; equal train steps are compiled once. `ship` writes what is committed."""
     stacks = [name for name in stack_names() if _is_asked(name)]
-    found: list[tuple[str, Question, Verdict]] = []
+    rows: list[tuple[str, ...]] = []
+    verdicts: list[FitVerdict] = []
     with _bar() as bar:
         task = bar.add_task("asking the TPU compiler", total=len(stacks))
         for name in stacks:
-            question = of_stack(name, {})
-            found.append(
-                (
-                    name,
-                    question,
-                    interactive_fit.answer(question, limits, lambda said: bar.update(task, description=said)),
-                )
-            )
+            step = of_stack(name, {})
+            verdict = interactive_fit.answer(step, limits, lambda phase: bar.update(task, description=phase))
+            verdicts.append(verdict)
+            rows.append(_row(name, step, verdict))
             bar.advance(task)
     if ship:
-        _ship([verdict for _, _, verdict in found], cache.SHIPPED)
-    return Rows(_COLUMNS, tuple(_row(*one) for one in found), all(verdict.fits for _, _, verdict in found))
+        _ship(verdicts, cache.SHIPPED)
+    return Rows(_COLUMNS, tuple(rows), all(verdict.fits for verdict in verdicts))
 
 
 def _is_asked(stack: str) -> bool:
@@ -74,58 +68,59 @@ def _bar() -> Progress:
     return Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
 
 
-def _ship(verdicts: list[Verdict], directory: Path) -> None:
+def _ship(verdicts: list[FitVerdict], directory: Path) -> None:
     """Exactly these; what nobody asks any more goes."""
-    kept = {cache.keep(verdict, into=directory) for verdict in verdicts if verdict.fits and not verdict.estimated}
+    shipped = {cache.keep(verdict, into=directory) for verdict in verdicts if verdict.fits and not verdict.estimated}
     for path in directory.glob("*.json"):
-        if path not in kept:
+        if path not in shipped:
             path.unlink()
 
 
-def _row(stack: str, question: Question, verdict: Verdict) -> tuple[str, ...]:
-    chips = f"{question.row.chips * question.settings.slices:,}"
+def _row(stack: str, step: TrainStep, verdict: FitVerdict) -> tuple[str, ...]:
+    chips = f"{step.row.chips * step.workload.slices:,}"
     fits = {True: "yes", False: "NO", None: _UNKNOWN}[verdict.fits]
     share = f"{verdict.share:.0%}" if verdict.share else _UNKNOWN
     memory = (
         f"{verdict.peak_gib:.2f} of {verdict.hbm_gib:.2f} GiB" if verdict.peak_gib and verdict.hbm_gib else _UNKNOWN
     )
-    estimate = roofline.estimate(verdict, question.row, question.remat_policy)
+    estimate = roofline.estimate(verdict, step.row, step.remat_policy)
     if estimate is None:
         return (stack, chips, fits, memory, share, *(_UNKNOWN for _ in _COLUMNS[5:]))
-    price = _usd_per_hour(question)
-    usd = roofline.usd_per_billion_tokens(estimate.step_s, question.spec.tokens_per_step, price)
+    price = _usd_per_hour(step)
+    usd = roofline.usd_per_billion_tokens(estimate.step_s, step.spec.tokens_per_step, price)
     speed = (f"{estimate.step_s:.3g} s", f"{estimate.mfu:.0%}", estimate.bound)
     return (stack, chips, fits, memory, share, *speed, _UNKNOWN if usd is None else f"at least ${usd:,.0f}")
 
 
-def _usd_per_hour(question: Question) -> float | None:
-    settings = question.settings
-    return cost.of_stack(settings, question.spec).usd_per_hour if isinstance(settings, TpuVmSettings) else None
+def _usd_per_hour(step: TrainStep) -> float | None:
+    if not isinstance(step.workload, CloudTrainingSettings):
+        return None
+    return cost.of_purchase(Purchase.of(step.workload), step.spec).usd_per_hour
 
 
 _JUDGED = ("accelerator", "what", "TFLOP/s", "measured", "roofline", "error", "bound", "measured by")
 
 
-def judged(limits: Limits, ship: bool) -> Rows:
+def judged(limits: CompileLimits, ship: bool) -> Rows:
     """Predicted against measured step times. A roofline is never slower than what is measured, if it is right."""
     rows: list[tuple[str, ...]] = []
-    verdicts: list[Verdict] = []
-    with interactive_fit.shown() as say:
-        for one in MEASURED:
-            question = one.question
-            verdicts.append(verdict := interactive_fit.answer(question, limits, say))
-            rows.append(_judged_row(one, question, verdict))
+    verdicts: list[FitVerdict] = []
+    with interactive_fit.shown() as show:
+        for measured in MEASURED:
+            step = measured.step
+            verdicts.append(verdict := interactive_fit.answer(step, limits, show))
+            rows.append(_judged_row(measured, step, verdict))
     if ship:
         _ship(verdicts, cache.JUDGED)
     return Rows(_JUDGED, tuple(rows), all(_UNKNOWN not in row for row in rows))
 
 
-def _judged_row(one: Measured, question: Question, verdict: Verdict) -> tuple[str, ...]:
+def _judged_row(measured: Measured, step: TrainStep, verdict: FitVerdict) -> tuple[str, ...]:
     fitting = replace(verdict, fits=verdict.fits or verdict.estimated)  # it ran, whatever an estimate of memory says
-    estimate = roofline.estimate(fitting, question.row, question.remat_policy)
-    speed = f"{one.tflops:.0f}"
+    estimate = roofline.estimate(fitting, step.row, step.remat_policy)
+    speed = f"{measured.tflops:.0f}"
     if estimate is None:
-        return (question.row.name, one.title, speed, *(_UNKNOWN for _ in _JUDGED[4:]), one.source)
-    measured_s = estimate.tflops_per_device * question.row.devices_per_chip / one.tflops
+        return (step.row.name, measured.title, speed, *(_UNKNOWN for _ in _JUDGED[4:]), measured.source)
+    measured_s = estimate.tflops_per_device * step.row.devices_per_chip / measured.tflops
     times = (f"{measured_s:.3g} s", f"{estimate.step_s:.3g} s", f"{estimate.step_s / measured_s - 1:+.0%}")
-    return (question.row.name, one.title, speed, *times, estimate.bound, one.source)
+    return (step.row.name, measured.title, speed, *times, estimate.bound, measured.source)

@@ -1,4 +1,4 @@
-"""The text of a new tpu-vm stack file: what a size trains by default, by rule. Pure.
+"""The text of a new stack file that trains in the cloud: what a size trains by default, by rule. Pure.
 
 Owns the rule that shipped stacks follow too: the largest model of a short list whose weights and optimizer leave room
 in the slice's HBM. Whether it fits is for a compiler to say; these defaults were not run on real hardware.
@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from infra import hardware
 from infra.hardware import Accelerator
 from infra.names import PLACEHOLDER_PROJECT
+from infra.preview.fit.model_sizes import STATE_BYTES
+from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import SettingsError
+from infra.targets import registry
+from infra.targets.registry import Target
 
 # The salt of the empty passphrase, as in every shipped stack: without one, the first command would change the file.
 SALT = "v1:zN36BGtrBVI=:v1:lfYQD51tTypdvAZa:aWaSSGYADAuzF4AGrka6BrAIPGZ+lg=="
 OWNER = "me@example.com"
 
-_BYTES_PER_PARAMETER = 12  # float32 weights, Adam's two moments
 _PRICE_HEADROOM = 1.25  # what max_usd_per_hour leaves for prices that move
 
 
@@ -52,12 +55,14 @@ class NewStack:
     variant: str = ""
     project: str = PLACEHOLDER_PROJECT
     owner: str = OWNER
+    target: str = ""  # empty: the first that offers the accelerator
 
     @property
     def name(self) -> str:
         variant = self.variant or ("" if self.tier == "on-demand" else self.tier)
         size = self.accelerator if self.slices == 1 else f"{self.accelerator}x{self.slices}"
-        return f"{size}.{variant}" if variant else size
+        named = f"{self.target}-{size}" if self.target else size
+        return f"{named}.{variant}" if variant else named
 
 
 def text(stack: NewStack) -> str:
@@ -68,7 +73,7 @@ def text(stack: NewStack) -> str:
         raise SettingsError(str(error)) from None
     size = f"{_count(row.hosts, 'host')} x {row.chips_per_host} chips"
     entries: list[tuple[str, object, str]] = [
-        ("target", "tpu-vm", ""),
+        ("target", stack.target or _first_target(row), ""),
         (
             "project",
             stack.project,
@@ -97,6 +102,13 @@ def text(stack: NewStack) -> str:
     return "\n".join((f"encryptionsalt: {SALT}", "config:", *lines)) + "\n"
 
 
+def _first_target(row: Accelerator) -> Target:
+    """Of those that train in the cloud; one that does not offer the accelerator says so when the file is checked."""
+    classes = {target: registry.settings_class(target) for target in Target}
+    training = [target for target, kind in classes.items() if issubclass(kind, CloudTrainingSettings)]
+    return next((target for target in training if classes[target].api in row.apis), training[0])
+
+
 def model_for(row: Accelerator) -> Model:
     """Slices hold a copy each, so their number does not matter."""
     return next((model for model in MODELS if _taken(model, row) <= model.share), MODELS[-1])
@@ -114,7 +126,7 @@ def _batch(model: Model, row: Accelerator, slices: int) -> int:
 
 def _taken(model: Model, row: Accelerator) -> float:
     hbm = (row.hbm_gib or 0) * row.chips * 2**30
-    return model.parameters * _BYTES_PER_PARAMETER / hbm if hbm else math.inf
+    return model.parameters * STATE_BYTES / hbm if hbm else math.inf
 
 
 def _limit(row: Accelerator, stack: NewStack) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from infra.paths import ROOT, stack_file
 from infra.preview.cost import usd
-from infra.preview.report import StackReport
+from infra.preview.stack_facts import StackFacts
 from infra.stack_file.settings import SettingsError, StackSettings, from_text
 from training.run_spec import differences
 
@@ -32,16 +32,15 @@ class Line:
 def at(revision: str, stack: str) -> StackSettings | None:
     """The stack's settings at a revision; None where there was no such stack. Raises SettingsError."""
     name = stack_file(stack).relative_to(ROOT).as_posix()
-    known = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    if known.returncode:
+    if _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").returncode:
         raise SettingsError(
             f"'{revision}' is no revision of this clone; give a branch, tag or commit, like origin/main"
         )
-    found = _git("show", f"{revision}:{name}")
-    if found.returncode:
+    shown = _git("show", f"{revision}:{name}")
+    if shown.returncode:
         return None
     try:
-        return from_text(stack, found.stdout)
+        return from_text(stack, shown.stdout)
     except SettingsError as error:
         raise SettingsError(f"the stack at {revision} cannot be read by this version: {error}") from None
 
@@ -51,25 +50,25 @@ def settings_changed(then: StackSettings, now: StackSettings) -> list[str]:
     return differences(_flat(then.model_dump(mode="json")), _flat(now.model_dump(mode="json")))
 
 
-def lines(then: StackReport | None, now: StackReport) -> tuple[Line, ...]:
+def lines(then: StackFacts | None, now: StackFacts) -> tuple[Line, ...]:
     """Size and cost, side by side; `then` is None for a new stack."""
-    before = dict(_facts(then)) if then else {}
-    return tuple(Line(title, before.get(title, "-"), text) for title, text in _facts(now))
+    before = dict(_compared(then)) if then else {}
+    return tuple(Line(title, before.get(title, "-"), text) for title, text in _compared(now))
 
 
-def _facts(report: StackReport) -> tuple[tuple[str, str], ...]:
+def _compared(facts: StackFacts) -> tuple[tuple[str, str], ...]:
     return (
-        ("accelerator", report.accelerator),
-        ("chips", f"{report.chips:,}"),
-        ("slices x hosts x chips", f"{report.slices} x {report.hosts_per_slice} x {report.chips_per_host}"),
-        ("mesh", report.mesh),
-        ("run", report.run),
-        ("fit", str(report.fit)),
-        ("zones", ", ".join(report.zones)),
-        ("tier", report.tier),
-        ("$ per hour", usd(report.cost.usd_per_hour)),
-        ("$ per run", f"{report.cost.run_text} ({report.cost.run_by})"),
-        ("quota", str(report.quota)),
+        ("accelerator", facts.accelerator),
+        ("chips", f"{facts.chips:,}"),
+        ("slices x hosts x chips", f"{facts.slices} x {facts.hosts_per_slice} x {facts.chips_per_host}"),
+        ("mesh", facts.mesh),
+        ("run", facts.run),
+        ("fit", str(facts.fit)),
+        ("zones", ", ".join(facts.zones)),
+        ("tier", facts.tier),
+        ("$ per hour", usd(facts.cost.usd_per_hour)),
+        ("$ per run", f"{facts.cost.run_text} ({facts.cost.run_by})"),
+        ("quota", str(facts.quota)),
     )
 
 

@@ -59,5 +59,5 @@ def _resource(urn: str) -> str:
 
 
 def _errors(plan: str) -> str:
-    found = cast(list[dict[str, Any]], _document(plan).get("diagnostics") or [])
-    return "; ".join(str(entry["message"]).strip() for entry in found if entry.get("severity") == "error")
+    diagnostics = cast(list[dict[str, Any]], _document(plan).get("diagnostics") or [])
+    return "; ".join(str(entry["message"]).strip() for entry in diagnostics if entry.get("severity") == "error")

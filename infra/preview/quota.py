@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra.hardware import Api, QuotaScope
+from infra.hardware import QuotaScope
+from infra.preview.purchase import Purchase
 from infra.stack_file.cloud_training import Tier
-from infra.targets.tpu_vm.settings import TpuVmSettings
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,11 @@ class QuotaNeed:
         return f"{self.name or 'unknown'}: {self.amount:,} {self.unit} in {' or '.join(self.places)}"
 
 
-def of_stack(settings: TpuVmSettings) -> QuotaNeed:
+def of_purchase(purchase: Purchase) -> QuotaNeed:
     """Spot and flex-start use the preemptible quota; what reserved and guaranteed use, no source says."""
-    row = settings.row
-    quota = row.quota(Api.QUEUED_RESOURCE)
+    quota = purchase.row.quota(purchase.api)
     if quota is None:
-        return QuotaNeed(None, row.chips * settings.slices, "chips", settings.zones)
-    name = {Tier.ON_DEMAND: quota.on_demand, Tier.SPOT: quota.spot, Tier.FLEX_START: quota.spot}.get(settings.tier)
-    places = settings.zones if quota.scope is QuotaScope.ZONE else (settings.place,)
-    return QuotaNeed(name, quota.units * settings.slices, str(quota.unit), places)
+        return QuotaNeed(None, purchase.chips, "chips", purchase.zones)
+    name = {Tier.ON_DEMAND: quota.on_demand, Tier.SPOT: quota.spot, Tier.FLEX_START: quota.spot}.get(purchase.tier)
+    places = purchase.zones if quota.scope is QuotaScope.ZONE else (purchase.region,)
+    return QuotaNeed(name, quota.units * purchase.slices, str(quota.unit), places)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from infra.stack_file.settings import Settings, typed_training
+from infra.stack_file.settings import Workload, typed_training
 from training.run_spec import DataSpec, MaxTextValue, RunSpec, default_run_name
 
 # Saves and evaluations per run where the stack does not say; MaxText's own period of 10,000 steps loses hours.
@@ -28,40 +28,40 @@ PLATFORM_DEFAULTS: dict[str, dict[str, MaxTextValue]] = {
 }
 
 
-def run_spec(settings: Settings, runs: Path | str, data: DataSpec | None) -> RunSpec:
+def run_spec(workload: Workload, runs: Path | str, data: DataSpec | None) -> RunSpec:
     """The run spec of a stack; `runs` (a directory or gs://bucket/path) becomes its output directory."""
-    row = settings.row
-    period = max(1, settings.steps // _SAVES_PER_RUN)
+    row = workload.row
+    period = max(1, workload.steps // _SAVES_PER_RUN)
     derived: dict[str, MaxTextValue] = {
         "per_device_batch_size": 12.0,
         "max_target_length": 2048,
-        "learning_rate_schedule_steps": settings.steps,
+        "learning_rate_schedule_steps": workload.steps,
         "checkpoint_period": period,
         "eval_interval": period if data else -1,
-        **_vocabulary(settings, data),
+        **_vocabulary(workload, data),
         **PLATFORM_DEFAULTS.get(row.platform, {}),
     }
-    chosen = {key: value for key, value in typed_training(settings).items() if (key, value) != _UNSET_SCHEDULE}
+    chosen = {key: value for key, value in typed_training(workload).items() if (key, value) != _UNSET_SCHEDULE}
     spec = RunSpec(
-        stack=settings.stack,
-        run_name=settings.run_name or "",
+        stack=workload.stack,
+        run_name=workload.run_name or "",
         platform=row.platform,
-        slices=settings.slices,
+        slices=workload.slices,
         hosts_per_slice=row.hosts,
         devices_per_host=row.devices_per_host,
-        steps=settings.steps,
+        steps=workload.steps,
         output_directory=str(runs),
         data=data,
         maxtext=derived | chosen,
     )
-    return spec if settings.run_name else dataclasses.replace(spec, run_name=default_run_name(spec))
+    return spec if workload.run_name else dataclasses.replace(spec, run_name=default_run_name(spec))
 
 
-def _vocabulary(settings: Settings, data: DataSpec | None) -> dict[str, MaxTextValue]:
+def _vocabulary(workload: Workload, data: DataSpec | None) -> dict[str, MaxTextValue]:
     """A model by name has a vocabulary of its own, and without text no tokenizer asks for another."""
-    if data is None and settings.training.get("model_name", "default") != "default":
+    if data is None and workload.training.get("model_name", "default") != "default":
         return {}
-    return {"vocab_size": settings.data_options.vocab_size}
+    return {"vocab_size": workload.data_options.vocab_size}
 
 
 _UNSET_SCHEDULE = ("learning_rate_schedule_steps", -1)

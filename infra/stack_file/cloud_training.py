@@ -17,7 +17,7 @@ from infra import durations, hardware, names
 from infra.hardware import Api
 from infra.names import Names
 from infra.stack_file.cloud_settings import CloudSettings
-from infra.stack_file.settings import SYNTHETIC, Absent, Settings, SettingsError
+from infra.stack_file.settings import SYNTHETIC, Absent, Settings, SettingsError, Workload
 
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
@@ -108,6 +108,16 @@ class CloudTrainingSettings(CloudSettings, Settings):
         return names.of(self.project, self.place, self.prefix)
 
     @property
+    def artifacts(self) -> str:
+        """Where hosts read wheels and bundles: the foundation's bucket."""
+        return f"gs://{self.names.artifacts_bucket}"
+
+    @property
+    def runs(self) -> str:
+        """Where checkpoints go: the foundation's bucket, below the stack's name."""
+        return f"gs://{self.names.checkpoints_bucket}/{self.stack}"
+
+    @property
     def buckets_named(self) -> dict[str, str]:
         """Buckets that keys of the stack name, by key: data, or a checkpoint to start from."""
         given = {"data": self.data} | {f"training.{key}": value for key, value in self.training.items()}
@@ -159,9 +169,9 @@ def one_line(value: str | None) -> str | None:
     return value
 
 
-def where(settings: Settings) -> str:
+def where(workload: Workload) -> str:
     """The file, as sentences name it."""
-    return f"stacks/Pulumi.{settings.stack}.yaml"
+    return f"stacks/Pulumi.{workload.stack}.yaml"
 
 
 def _api_rule(settings: CloudTrainingSettings) -> None:

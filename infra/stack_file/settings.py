@@ -82,9 +82,13 @@ class StackSettings(_Frozen):
         return "-"
 
 
-class Settings(StackSettings):
-    """A stack that trains. `training` holds MaxText fields as the user wrote them, checked against its schema."""
+class Workload(_Frozen):
+    """What is trained on which slices, wherever those are.
 
+    `training` holds MaxText fields as the user wrote them, checked against its schema.
+    """
+
+    stack: str
     accelerator: str
     slices: int = Field(1, ge=1, le=512)
     steps: int = Field(ge=1, le=100_000_000)
@@ -107,6 +111,10 @@ class Settings(StackSettings):
         if self.data == SYNTHETIC:
             return ()
         return tuple(part.strip() for part in self.data.split(";") if part.strip())
+
+
+class Settings(Workload, StackSettings):
+    """A stack that trains."""
 
     def check_place(self) -> None:
         """What the target asks of the accelerator and of where it is. Raises SettingsError."""
@@ -219,10 +227,10 @@ def check(stack: str, values: Mapping[str, Any]) -> StackSettings:
     return settings
 
 
-def check_training(settings: Settings) -> None:
-    """The rules of `training:` on the stack's accelerator. Raises SettingsError."""
+def check_training(workload: Workload) -> None:
+    """The rules of `training:` on its accelerator. Raises SettingsError."""
     for rule in (_training_rule, _mesh_rule, _batch_rule, _schedule_rule):
-        rule(settings)
+        rule(workload)
 
 
 def _target(stack: str, values: Mapping[str, Any]) -> Target:
@@ -277,38 +285,38 @@ def _hardware_rule(settings: Settings) -> None:
     settings.check_place()
 
 
-def _training_rule(settings: Settings) -> None:
-    problems = [text for key, value in settings.training.items() if (text := maxtext_fields.problem(key, value))]
+def _training_rule(workload: Workload) -> None:
+    problems = [text for key, value in workload.training.items() if (text := maxtext_fields.problem(key, value))]
     if problems:
         raise SettingsError("; ".join(problems))
 
 
-def _mesh_rule(settings: Settings) -> None:
+def _mesh_rule(workload: Workload) -> None:
     try:
-        resolve_mesh(settings.training, settings.row.devices, settings.slices)
+        resolve_mesh(workload.training, workload.row.devices, workload.slices)
     except MeshError as error:
-        raise SettingsError(f"training: {error} ({settings.row.name} x {settings.slices})") from None
+        raise SettingsError(f"training: {error} ({workload.row.name} x {workload.slices})") from None
 
 
-def _batch_rule(settings: Settings) -> None:
-    devices = settings.row.devices * settings.slices
-    batch = settings.training.get("per_device_batch_size", 12.0)  # MaxText's default
+def _batch_rule(workload: Workload) -> None:
+    devices = workload.row.devices * workload.slices
+    batch = workload.training.get("per_device_batch_size", 12.0)  # MaxText's default
     if batch <= 0 or batch != int(batch):
         raise SettingsError(
             f"training.per_device_batch_size is {batch}: {batch} x {devices} devices does not divide evenly over the "
             f"devices; give a whole number, from 1"
         )
     for key in ("gradient_accumulation_steps", "max_target_length"):
-        if int(settings.training.get(key, 1)) < 1:
-            raise SettingsError(f"training.{key} is {settings.training[key]}; give a whole number from 1")
+        if int(workload.training.get(key, 1)) < 1:
+            raise SettingsError(f"training.{key} is {workload.training[key]}; give a whole number from 1")
 
 
-def _schedule_rule(settings: Settings) -> None:
-    schedule = settings.training.get("learning_rate_schedule_steps", -1)
-    if schedule != -1 and schedule < settings.steps:
+def _schedule_rule(workload: Workload) -> None:
+    schedule = workload.training.get("learning_rate_schedule_steps", -1)
+    if schedule != -1 and schedule < workload.steps:
         raise SettingsError(
-            f"training.learning_rate_schedule_steps is {schedule}, but steps is {settings.steps}: "
-            f"after the schedule the learning rate is 0; give at least {settings.steps}, or leave it out"
+            f"training.learning_rate_schedule_steps is {schedule}, but steps is {workload.steps}: "
+            f"after the schedule the learning rate is 0; give at least {workload.steps}, or leave it out"
         )
 
 
@@ -317,10 +325,10 @@ def _data_rule(settings: Settings) -> None:
         raise SettingsError("data names no input; write a glob, a directory, `stdlib` or `synthetic`")
 
 
-def typed_training(settings: Settings) -> dict[str, MaxTextValue]:
+def typed_training(workload: Workload) -> dict[str, MaxTextValue]:
     """`training:` as the run spec holds it: 1 and 1.0 are the same number, so they name the same run."""
     fields = maxtext_fields.schema()["fields"]
-    return {key: _typed(value, fields[key]["types"]) for key, value in settings.training.items()}
+    return {key: _typed(value, fields[key]["types"]) for key, value in workload.training.items()}
 
 
 def _typed(value: Any, types: list[str]) -> MaxTextValue:

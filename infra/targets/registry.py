@@ -11,9 +11,12 @@ import importlib.util
 from collections.abc import Callable
 from enum import StrEnum
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from training.run_spec import RunSpec
+from infra.targets.about import About
+
+if TYPE_CHECKING:
+    from training.run_spec import RunSpec
 
 
 class Target(StrEnum):
@@ -27,15 +30,27 @@ class Target(StrEnum):
         return f"{__package__}.{self.value.replace('-', '_')}"
 
 
+def about(target: str) -> About | None:
+    """What the folder's __init__ says of the target; None where no target has that name."""
+    if target not in tuple(Target):
+        return None
+    return cast(About, importlib.import_module(Target(target).folder).ABOUT)
+
+
 def part(target: Target, name: str) -> ModuleType | None:
     """A module of the target's folder, or None where it has no such part."""
     module = f"{target.folder}.{name}"
     return importlib.import_module(module) if importlib.util.find_spec(module) else None
 
 
+def required_part(target: Target, name: str) -> ModuleType:
+    """As `part`, of a part that every target of its kind has."""
+    return importlib.import_module(f"{target.folder}.{name}")
+
+
 def settings_class(target: Target) -> type[Any]:
     """`settings.SETTINGS`: a frozen pydantic model of the keys that a stack of the target may have."""
-    return cast(type[Any], importlib.import_module(f"{target.folder}.settings").SETTINGS)
+    return cast(type[Any], required_part(target, "settings").SETTINGS)
 
 
 def declare(target: Target) -> Callable[[Any], tuple[RunSpec | None, tuple[str, ...]]]:
@@ -43,4 +58,4 @@ def declare(target: Target) -> Callable[[Any], tuple[RunSpec | None, tuple[str, 
 
     It returns what the stack trains (if it trains) and what a reviewer should know.
     """
-    return importlib.import_module(f"{target.folder}.declare").declare
+    return required_part(target, "declare").declare

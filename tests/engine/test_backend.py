@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from infra.emulators.object_store import ObjectStore
-from infra.operate.state_move import TARGETS
 from infra.standins.gcp import schema
 from infra.standins.gcp.store import STATE_VARIABLE
+from infra.targets.foundation.state_bucket import TARGETS
 from tests.engine.clone import ROOT, Clone, said
 from tests.engine.google_plugin import write_plugin
 

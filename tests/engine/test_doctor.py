@@ -17,7 +17,7 @@ import yaml
 from infra import names
 from infra.emulated import QUESTIONS
 from infra.emulators.object_store import ObjectStore
-from infra.google import permissions
+from infra.targets.foundation import doctor as foundation_doctor
 from infra.targets.foundation.settings import FoundationSettings
 from tests.emulators.google_apis import ACCOUNT, GoogleApis, GoogleProject
 from tests.engine.clone import ROOT, Clone, said
@@ -217,7 +217,7 @@ def test_a_foundation_whose_maker_may_not_grant_on_the_project_or_make_a_budget(
     account = "012345-6789AB-CDEF01"
     write(clone, "foundation.paid", like="foundation.us-east5", project="real-project", budget_usd=500,
           budget_billing_account=account)  # fmt: skip
-    google.project.permissions = {*permissions.FOUNDATION, *permissions.BUDGET}
+    google.project.permissions = {*foundation_doctor.PERMISSIONS, *foundation_doctor.BUDGET}
     google.project.permissions -= {"resourcemanager.projects.setIamPolicy", "serviceusage.services.use"}
     google.project.billing_accounts = {account: set()}
     found = doctor(clone, "foundation.paid", code=1)
@@ -230,7 +230,7 @@ def test_a_foundation_whose_maker_may_not_grant_on_the_project_or_make_a_budget(
         f"no permission for billing.budgets.create on billing account {account}; have one of its administrators give "
         "you roles/billing.costsManager there, or leave budget_usd out",
     )
-    google.project.permissions = {*permissions.FOUNDATION, *permissions.BUDGET}
+    google.project.permissions = {*foundation_doctor.PERMISSIONS, *foundation_doctor.BUDGET}
     google.project.billing_accounts = {account: {"billing.budgets.create"}}
     found = doctor(clone, "foundation.paid", code=1)
     assert (found["roles"][0], found["budget"]) == ("ok", ("ok", f"billing account {account} lets you make one"))

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from infra import names
-from infra.operate.state_move import TARGETS
 from infra.preview.planned_changes import changes
 from infra.standins.gcp.store import STATE_VARIABLE
 from infra.targets.foundation.settings import FoundationSettings
+from infra.targets.foundation.state_bucket import TARGETS
 from tests.engine.clone import ROOT, Clone, said
 from tests.golden_files import check_golden
 

@@ -12,44 +12,58 @@ from infra.commands import preview
 from infra.commands.preview import Preview
 from infra.hardware import Api
 from infra.paths import ROOT, stack_file
-from infra.preview import compare, cost, quota, report
-from infra.preview.cost import ASSUMED_MFU, RunCost, active_parameters, check_limits
+from infra.preview import compare, cost, limits, quota, stack_facts
+from infra.preview.cost import ASSUMED_MFU, RunCost, active_parameters
+from infra.preview.purchase import Purchase
+from infra.preview.stack_facts import StackFacts
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_text
 from infra.targets.tpu_vm.plan import plan, run_spec
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from tests.unit.test_tpu_vm_settings import values
 
 
-def made(**changes: Any) -> TpuVmSettings:
+def stack(**changes: Any) -> TpuVmSettings:
     settings = check("v6e-32", values(max_usd_per_hour=None) | changes)
     assert isinstance(settings, TpuVmSettings)
     return settings
 
 
 def cost_of(settings: TpuVmSettings) -> cost.Cost:
-    return cost.of_stack(settings, run_spec(settings))
+    return cost.of_purchase(Purchase.of(settings), run_spec(settings))
+
+
+def facts_of(settings: TpuVmSettings) -> StackFacts:
+    return stack_facts.of_purchase(Purchase.of(settings), run_spec(settings))
+
+
+def quota_of(settings: TpuVmSettings) -> quota.QuotaNeed:
+    return quota.of_purchase(Purchase.of(settings))
+
+
+def check_limits(settings: TpuVmSettings, buying: bool) -> tuple[str, ...]:
+    return limits.check(Purchase.of(settings), cost_of(settings), buying)
 
 
 def test_hours_and_dollars_of_a_tier() -> None:
     row = hardware.find("v6e-32")
     price = row.price("us-east5")
     assert price and price.on_demand_usd and price.spot_usd
-    assert cost_of(made()).usd_per_hour == pytest.approx(row.chips * price.on_demand_usd)
-    assert cost_of(made(tier="spot")).usd_per_hour == pytest.approx(row.chips * price.spot_usd)
-    assert cost_of(made(price_usd_per_chip_hour=1.5)).usd_per_hour == 48
-    eight = cost_of(made(accelerator="v6e-8", slices=4))
+    assert cost_of(stack()).usd_per_hour == pytest.approx(row.chips * price.on_demand_usd)
+    assert cost_of(stack(tier="spot")).usd_per_hour == pytest.approx(row.chips * price.spot_usd)
+    assert cost_of(stack(price_usd_per_chip_hour=1.5)).usd_per_hour == 48
+    eight = cost_of(stack(accelerator="v6e-8", slices=4))
     assert (eight.chips, eight.usd_per_hour) == (32, pytest.approx(row.chips * price.on_demand_usd))
 
 
 def test_a_run_costs_its_max_runtime_or_what_its_steps_take() -> None:
-    timed = cost_of(made(max_runtime="10h"))
+    timed = cost_of(stack(max_runtime="10h"))
     assert (timed.hours, timed.hours_by) == (10, "max_runtime 10h")
     assert timed.usd_per_run == pytest.approx(864)
-    settings = made()
+    settings = stack()
     spec, stepped = run_spec(settings), cost_of(settings)
     flops = 6 * 8e9 * spec.tokens_per_step * spec.steps
     assert stepped.hours == pytest.approx(flops / (32 * 918e12 * ASSUMED_MFU) / 3600)
-    own = cost_of(made(training={"base_emb_dim": 128}))
+    own = cost_of(stack(training={"base_emb_dim": 128}))
     assert own.usd_per_run is None
     assert "unknown: steps of a model of unknown size; set max_runtime" in "\n".join(
         _block(training={"base_emb_dim": 8})
@@ -82,10 +96,10 @@ def test_what_a_run_costs_is_called_an_estimate_or_a_bound_wherever_it_stands(
     changes: dict[str, Any], kind: RunCost, amount: str, basis: str
 ) -> None:
     """The incident: "at most $25.70" followed from an assumed speed, and a run that was slower cost more."""
-    settings = made(**changes)
-    shown = report.of_stack(settings, run_spec(settings))
+    settings = stack(**changes)
+    shown = facts_of(settings)
     hours = f" = {shown.cost.hours or 0:,.1f} hours ({basis})"
-    assert dict(shown.facts())["$/run"] == (f"unknown: {basis}" if kind is RunCost.UNKNOWN else amount + hours)
+    assert dict(shown.titled())["$/run"] == (f"unknown: {basis}" if kind is RunCost.UNKNOWN else amount + hours)
     lines = compare.lines(shown, shown)
     shown_to_all = Preview("v6e-32", "HEAD", shown.lines(), lines, (), (), new=False, facts=shown.to_json())
     assert f"| $ per run | {amount} ({basis}) | {amount} ({basis}) |" in preview.as_markdown(shown_to_all)
@@ -100,7 +114,7 @@ def test_the_readme_shows_what_is_printed() -> None:
     """Its block of v6e-32, and the rows that differ once the stack is a spot one."""
     text = stack_file("v6e-32").read_text()
     stacks = (text, text.replace("config:\n", "config:\n  slipway:tier: spot\n", 1))
-    then, now = (report.of_stack(each, run_spec(each)) for each in (tpu_stack(stack) for stack in stacks))
+    then, now = (facts_of(each) for each in (tpu_stack(stack) for stack in stacks))
     rows = [line for line in compare.lines(then, now) if line.changed]
     printed = preview.as_markdown(Preview("v6e-32", "HEAD~1", (), tuple(rows), None, (), new=False, facts=None))
     readme = (ROOT / "README.md").read_text()
@@ -119,14 +133,14 @@ def test_the_table_of_all_stacks_says_what_the_block_says() -> None:
     for row in rows:
         settings = any_from_file(row["stack"])
         if isinstance(settings, TpuVmSettings):
-            block = report.of_stack(settings, run_spec(settings)).facts()
+            block = facts_of(settings).titled()
             assert dict(block)["$/run"].startswith(row["$/run"] + " = "), row
             assert row["$/run"].startswith("about $")
 
 
 def _block(**changes: Any) -> tuple[str, ...]:
-    settings = made(**changes)
-    return report.of_stack(settings, run_spec(settings)).lines()
+    settings = stack(**changes)
+    return facts_of(settings).lines()
 
 
 @pytest.mark.parametrize(
@@ -150,11 +164,11 @@ def test_parameters_by_name(model: str, parameters: float | None) -> None:
 
 @pytest.mark.parametrize("tier", ["reserved", "guaranteed"])
 def test_what_no_source_prices_is_unknown_and_never_zero(tier: str) -> None:
-    given = {"tier": tier, "zones": ["us-east5-b"]} | ({"reservation": "r"} if tier == "reserved" else {})
-    settings = made(**given)
-    found = cost_of(settings)
-    assert (found.usd_per_hour, found.usd_per_run) == (None, None)
-    text = "\n".join(report.of_stack(settings, run_spec(settings)).lines())
+    terms = {"tier": tier, "zones": ["us-east5-b"]} | ({"reservation": "r"} if tier == "reserved" else {})
+    settings = stack(**terms)
+    unpriced = cost_of(settings)
+    assert (unpriced.usd_per_hour, unpriced.usd_per_run) == (None, None)
+    text = "\n".join(facts_of(settings).lines())
     assert f"$/hour  unknown: no source prices tier {tier}; set price_usd_per_chip_hour" in text
     assert "quota   unknown: 32 chips in us-east5-b" in text
 
@@ -163,11 +177,11 @@ def test_quota_of_a_tier() -> None:
     row = hardware.find("v6e-32")
     stated = row.quota(Api.QUEUED_RESOURCE)
     assert stated
-    assert quota.of_stack(made()).name == stated.on_demand
-    assert quota.of_stack(made(tier="spot")).name == stated.spot
-    assert quota.of_stack(made(accelerator="v6e-8", slices=16)).amount == 128
-    v5p = made(accelerator="v5p-128", zones=["us-east5-a"])
-    assert str(quota.of_stack(v5p)).endswith(": 128 cores in us-east5-a"), "64 chips are 128 cores"
+    assert quota_of(stack()).name == stated.on_demand
+    assert quota_of(stack(tier="spot")).name == stated.spot
+    assert quota_of(stack(accelerator="v6e-8", slices=16)).amount == 128
+    v5p = stack(accelerator="v5p-128", zones=["us-east5-a"])
+    assert str(quota_of(v5p)).endswith(": 128 cores in us-east5-a"), "64 chips are 128 cores"
 
 
 @pytest.mark.parametrize(
@@ -185,27 +199,27 @@ def test_quota_of_a_tier() -> None:
     ],
 )  # fmt: skip
 def test_a_limit_stops_preview_and_up_with_numbers_and_levers(changes: dict[str, Any], message: str) -> None:
-    settings = made(**changes)
+    settings = stack(**changes)
     for buying in (False, True):
         with pytest.raises(SettingsError) as caught:
-            check_limits(settings, cost_of(settings), buying)
+            check_limits(settings, buying)
         assert message in str(caught.value)
 
 
 def test_an_unknown_price_stops_only_up_and_only_where_there_is_a_limit() -> None:
-    settings = made(tier="guaranteed", max_usd_per_hour=100)
-    (warning,) = check_limits(settings, cost_of(settings), buying=False)
+    settings = stack(tier="guaranteed", max_usd_per_hour=100)
+    (warning,) = check_limits(settings, buying=False)
     assert warning.startswith("`up` will refuse: max_usd_per_hour is 100.00")
     with pytest.raises(SettingsError, match="what an hour costs is unknown: no source prices tier guaranteed; set pr"):
-        check_limits(settings, cost_of(settings), buying=True)
-    free = made(tier="guaranteed")
-    assert check_limits(free, cost_of(free), buying=True) == ()
-    priced = made(tier="guaranteed", max_usd_per_hour=100, price_usd_per_chip_hour=2)
-    assert check_limits(priced, cost_of(priced), buying=True) == ()
+        check_limits(settings, buying=True)
+    free = stack(tier="guaranteed")
+    assert check_limits(free, buying=True) == ()
+    priced = stack(tier="guaranteed", max_usd_per_hour=100, price_usd_per_chip_hour=2)
+    assert check_limits(priced, buying=True) == ()
 
 
 def test_the_placeholder_project_previews_and_buys_nothing() -> None:
-    assert any("project is still 'my-project'" in notice for notice in plan(made()).notices)
+    assert any("project is still 'my-project'" in notice for notice in plan(stack()).notices)
     with pytest.raises(SettingsError, match=r"write your own in stacks/Pulumi.v6e-32.yaml"):
-        plan(made(), buying=True)
-    plan(made(project="real-project"), buying=True)
+        plan(stack(), buying=True)
+    plan(stack(project="real-project"), buying=True)

@@ -10,13 +10,15 @@ from typer.testing import CliRunner
 
 from infra.commands.main import app
 from infra.engine import command_line
-from infra.google import permissions
 from infra.paths import ROOT
 from infra.preview import quota
+from infra.preview.purchase import Purchase
 from infra.stack_file.settings import any_from_file, check
 from infra.standins.gcp import schema
+from infra.targets.foundation import doctor as foundation_doctor
 from infra.targets.foundation.components import identity
 from infra.targets.foundation.settings import FoundationSettings
+from infra.targets.tpu_vm import doctor as tpu_vm_doctor
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
 PAGE = (ROOT / "docs" / "first-project.md").read_text()
@@ -43,12 +45,17 @@ def of(tool: str) -> list[list[str]]:
 
 
 def test_who_makes_a_foundation_needs_what_doctor_asks_for() -> None:
-    tables = (permissions.FOUNDATION, permissions.NAT, permissions.BUDGET, permissions.BILLING_ACCOUNT)
+    tables = (
+        foundation_doctor.PERMISSIONS,
+        foundation_doctor.NAT,
+        foundation_doctor.BUDGET,
+        foundation_doctor.BILLING_ACCOUNT,
+    )
     assert roles(section("Who makes the foundation")) == {role for table in tables for role in table.values()}
 
 
 def test_who_trains_needs_what_doctor_asks_for() -> None:
-    assert roles(section("Who trains")) >= set(permissions.TRAINING.values())
+    assert roles(section("Who trains")) >= set(tpu_vm_doctor.PERMISSIONS.values())
 
 
 def test_hosts_may_do_what_the_foundation_grants() -> None:
@@ -73,7 +80,7 @@ def test_example_is_a_size_of_the_foundations_region_with_its_quota() -> None:
     assert isinstance(foundation, FoundationSettings)
     assert isinstance(size, TpuVmSettings)
     assert size.place == foundation.region
-    need = quota.of_stack(size)
+    need = quota.of_purchase(Purchase.of(size))
     assert f"--quota-id={need.name} --dimensions=zone={need.places[0]} --preferred-value={need.amount} " in PAGE
     for secret in foundation.secrets:
         assert f"gcloud secrets versions add {foundation.names.secret_id(secret)} " in PAGE

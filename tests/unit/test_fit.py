@@ -19,19 +19,20 @@ from infra import hardware
 from infra.commands.main import app
 from infra.paths import ROOT
 from infra.preview.fit import cache, compiler, errors, gpu_estimate, levers, lookup, roofline
-from infra.preview.fit.compile_request import FitRequest
-from infra.preview.fit.compiler import Limits, compile_step
+from infra.preview.fit.compile_request import CompileRequest, compile_request_of
+from infra.preview.fit.compiler import CompileLimits, compile_step
 from infra.preview.fit.gate import gate
-from infra.preview.fit.judge import MEASURED, Measured
-from infra.preview.fit.train_step import Question, of_stack
-from infra.preview.fit.verdict import Traffic, Verdict, VerdictError, from_text, to_text
+from infra.preview.fit.measurements import MEASURED, Measured
+from infra.preview.fit.train_step import TrainStep, of_stack
+from infra.preview.fit.verdict import FitVerdict, Traffic, VerdictError, from_text, to_text
+from infra.preview.purchase import Purchase
 from infra.stack_file.cloud_training import FitCheck
 from infra.stack_file.settings import SettingsError, any_from_file, stack_names
 from infra.targets.tpu_vm.plan import plan, run_spec
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
 SIZES = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
-FITS = Verdict(
+FITS = FitVerdict(
     key="0" * 16,
     topology="v6e-32",
     slices=1,
@@ -50,7 +51,7 @@ TOO_LARGE = dataclasses.replace(
 )
 
 
-def question(stack: str = "v6e-32", **training: Any) -> Question:
+def train_step(stack: str = "v6e-32", **training: Any) -> TrainStep:
     return of_stack(stack, training)
 
 
@@ -58,23 +59,23 @@ def question(stack: str = "v6e-32", **training: Any) -> Question:
 
 
 def test_twins_ask_the_same_and_everything_compiled_asks_another() -> None:
-    here = question().request
-    assert here.key == question("v6e-32.spot").request.key
+    here = train_step().request
+    assert here.key == train_step("v6e-32.spot").request.key
     settings = any_from_file("v6e-32")
     assert isinstance(settings, TpuVmSettings)
     other = settings.model_copy(
         update={"steps": 5, "owner": "you", "project": "another-project", "run_name": "x", "fit_timeout_s": 9}
     )
-    assert lookup.request_of(other, run_spec(other)).key == here.key, "neither length nor name nor place is compiled"
+    assert compile_request_of(other, run_spec(other)).key == here.key, "neither length nor name nor place is compiled"
     changed = [
-        question(per_device_batch_size=3).request,
-        question(max_target_length=1024).request,
-        question(remat_policy="minimal").request,
-        question(weight_dtype="bfloat16").request,
-        question(opt_type="sgd").request,
-        question(ici_fsdp_parallelism=16, ici_data_parallelism=2).request,
-        question().changed(slices=2).request,
-        question().changed(accelerator="v6e-64").request,
+        train_step(per_device_batch_size=3).request,
+        train_step(max_target_length=1024).request,
+        train_step(remat_policy="minimal").request,
+        train_step(weight_dtype="bfloat16").request,
+        train_step(opt_type="sgd").request,
+        train_step(ici_fsdp_parallelism=16, ici_data_parallelism=2).request,
+        train_step().changed(slices=2).request,
+        train_step().changed(accelerator="v6e-64").request,
         dataclasses.replace(here, environment="another lock"),
     ]
     assert len({here.key, *(request.key for request in changed)}) == len(changed) + 1
@@ -84,7 +85,7 @@ def test_the_command_and_a_preview_ask_the_same() -> None:
     for stack in SIZES:
         settings = any_from_file(stack)
         assert isinstance(settings, TpuVmSettings)
-        assert question(stack).request.key == lookup.request_of(settings, run_spec(settings)).key
+        assert train_step(stack).request.key == compile_request_of(settings, run_spec(settings)).key
 
 
 # --- shipped verdicts ---
@@ -92,7 +93,7 @@ def test_the_command_and_a_preview_ask_the_same() -> None:
 
 @pytest.mark.parametrize("stack", SIZES)
 def test_every_shipped_size_has_a_committed_verdict_that_it_fits(stack: str) -> None:
-    asked = question(stack).request
+    asked = train_step(stack).request
     path = cache.SHIPPED / f"{asked.key}.json"
     assert path.is_file(), f"stale or missing: run `slipway fit --all --ship` and commit {cache.SHIPPED.name}/"
     verdict = from_text(path.read_text(), asked.key)
@@ -101,7 +102,7 @@ def test_every_shipped_size_has_a_committed_verdict_that_it_fits(stack: str) -> 
 
 
 def test_no_verdict_is_committed_that_no_stack_asks_for() -> None:
-    asked = {question(stack).request.key for stack in SIZES}
+    asked = {train_step(stack).request.key for stack in SIZES}
     assert {path.stem for path in cache.SHIPPED.glob("*.json")} == asked
 
 
@@ -144,12 +145,12 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     assert list(partial.parent.iterdir()) == []
 
 
-def request(environment: str = "e" * 16) -> FitRequest:
-    return FitRequest("v6e-8", 1, environment, {"model_name": "llama2-7b"})
+def request(environment: str = "e" * 16) -> CompileRequest:
+    return CompileRequest("v6e-8", 1, environment, {"model_name": "llama2-7b"})
 
 
 def test_without_an_environment_nothing_is_fetched_and_the_reason_said(tmp_path: Path) -> None:
-    verdict = lookup.settle(request(), Limits(), print, tmp_path)
+    verdict = lookup.settle(request(), CompileLimits(), print, tmp_path)
     assert verdict.fits is None
     assert "environment eeeeeeeeeeeeeeee is not on this machine" in verdict.reason
     assert not list(tmp_path.rglob("*.json")), "what nobody knows is not kept"
@@ -176,7 +177,7 @@ open(result, "w").write(json.dumps(answer))
 def test_the_answer_of_the_process_is_the_verdict(tmp_path: Path) -> None:
     said: list[str] = []
     verdict = compile_step(
-        request(), python_that(tmp_path, "print('compiling', flush=True)" + ANSWER), Limits(), said.append
+        request(), python_that(tmp_path, "print('compiling', flush=True)" + ANSWER), CompileLimits(), said.append
     )
     assert (verdict.fits, verdict.peak_gib, verdict.sent("ici")) == (True, 9.5, 2.0)
     assert said and said[0].startswith("llama2-7b on v6e-8: ")
@@ -185,17 +186,21 @@ def test_the_answer_of_the_process_is_the_verdict(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "limits", "reason"),
     [
-        ("time.sleep(60)", Limits(timeout_s=0.5), "took longer than 0 s; raise fit_timeout_s"),
-        ("x = bytearray(400 << 20); time.sleep(60)", Limits(memory_gib=0.25), "more than 0.25 GiB of memory"),
-        ("os.kill(os.getpid(), 9)", Limits(), "killed by signal 9; was the machine out of memory?"),
-        ("sys.exit('No module named maxtext')", Limits(), "the environment is not whole"),
-        ("sys.exit('OSError: No space left on device')", Limits(), "no space left on the disk"),
-        ("sys.exit(3)", Limits(), "ended with code 3 and said: nothing"),
-        ("open(result, 'w').write(json.dumps({'error': 'XlaRuntimeError: odd'}))", Limits(), "failed and said: XlaR"),
+        ("time.sleep(60)", CompileLimits(timeout_s=0.5), "took longer than 0 s; raise fit_timeout_s"),
+        ("x = bytearray(400 << 20); time.sleep(60)", CompileLimits(memory_gib=0.25), "more than 0.25 GiB of memory"),
+        ("os.kill(os.getpid(), 9)", CompileLimits(), "killed by signal 9; was the machine out of memory?"),
+        ("sys.exit('No module named maxtext')", CompileLimits(), "the environment is not whole"),
+        ("sys.exit('OSError: No space left on device')", CompileLimits(), "no space left on the disk"),
+        ("sys.exit(3)", CompileLimits(), "ended with code 3 and said: nothing"),
+        (
+            "open(result, 'w').write(json.dumps({'error': 'XlaRuntimeError: odd'}))",
+            CompileLimits(),
+            "failed and said: XlaR",
+        ),
     ],
 )
 def test_a_process_that_does_not_answer_leaves_it_unknown(
-    tmp_path: Path, code: str, limits: Limits, reason: str
+    tmp_path: Path, code: str, limits: CompileLimits, reason: str
 ) -> None:
     verdict = compile_step(request(), python_that(tmp_path, code), limits, lambda said: None)
     assert verdict.fits is None
@@ -205,7 +210,7 @@ def test_a_process_that_does_not_answer_leaves_it_unknown(
 def test_an_out_of_memory_error_is_a_verdict_with_numbers(tmp_path: Path) -> None:
     answer = {"error": "JaxRuntimeError: RESOURCE_EXHAUSTED", "hbm_gib": 15.75, "peak_gib": 15.92, "argument_gib": 9.4}
     code = f"open(result, 'w').write(json.dumps({answer!r}))"
-    verdict = compile_step(request(), python_that(tmp_path, code), Limits(), lambda said: None)
+    verdict = compile_step(request(), python_that(tmp_path, code), CompileLimits(), lambda said: None)
     assert verdict.fits is False
     assert verdict.reason == (
         "out of memory: the train step wants 15.92 GiB of HBM per device, 15.75 are there (0.17 too many)"
@@ -215,7 +220,7 @@ def test_an_out_of_memory_error_is_a_verdict_with_numbers(tmp_path: Path) -> Non
 
 def _settle(installed: str, work: str, log: str) -> None:
     compiler.INSTALLED = Path(installed)  # pyright: ignore[reportConstantRedefinition]
-    verdict = lookup.settle(request(), Limits(timeout_s=60), lambda said: None, Path(work))
+    verdict = lookup.settle(request(), CompileLimits(timeout_s=60), lambda said: None, Path(work))
     with Path(log).open("a") as stream:
         stream.write(f"{verdict.fits}\n")
 
@@ -256,35 +261,39 @@ def test_a_compile_ends_with_who_waits_for_it(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_errors_of_maxtext_become_sentences(error: str, sentence: str, keys: tuple[str, ...]) -> None:
-    said = errors.refusal(error, None, None)
-    assert said.certain
-    assert sentence in said.reason
-    assert said.keys[: len(keys)] == keys
+    refusal = errors.refusal(error, None, None)
+    assert refusal.certain
+    assert sentence in refusal.reason
+    assert refusal.keys[: len(keys)] == keys
 
 
 def test_an_unknown_error_is_no_verdict() -> None:
-    said = errors.refusal("INTERNAL: something\nnobody has seen", None, None)
-    assert (said.certain, said.reason) == (False, "the compiler failed and said: INTERNAL: something nobody has seen")
+    refusal = errors.refusal("INTERNAL: something\nnobody has seen", None, None)
+    assert (refusal.certain, refusal.reason) == (
+        False,
+        "the compiler failed and said: INTERNAL: something nobody has seen",
+    )
 
 
 def test_gate() -> None:
     settings = any_from_file("v6e-32")
     assert isinstance(settings, TpuVmSettings)
-    unchecked = settings.model_copy(update={"fit": FitCheck.UNCHECKED})
+    checked = Purchase.of(settings)
+    unchecked = dataclasses.replace(checked, fit=FitCheck.UNCHECKED)
     unknown = dataclasses.replace(FITS, fits=None, reason="not compiled yet")
-    assert gate(settings, FITS, buying=True) == ()
+    assert gate(checked, FITS, buying=True) == ()
     assert gate(unchecked, unknown, buying=True) == ()
-    said = (
+    problem = (
         "whether llama3.1-8b fits is unknown: not compiled yet; run `slipway fit v6e-32`, or write `slipway:fit: unch"
     )
-    (warning,) = gate(settings, unknown, buying=False)
-    assert warning.startswith(f"`up` will refuse: {said}")
-    with pytest.raises(SettingsError, match=re.escape(said)):
-        gate(settings, unknown, buying=True)
-    for stack in (settings, unchecked):
+    (warning,) = gate(checked, unknown, buying=False)
+    assert warning.startswith(f"`up` will refuse: {problem}")
+    with pytest.raises(SettingsError, match=re.escape(problem)):
+        gate(checked, unknown, buying=True)
+    for purchase in (checked, unchecked):
         for buying in (True, False):
             with pytest.raises(SettingsError) as stopped:
-                gate(stack, TOO_LARGE, buying)
+                gate(purchase, TOO_LARGE, buying)
             assert str(stopped.value) == (
                 "llama3.1-8b does not fit v6e-32: out of memory: 40 of 31; the largest saving first (`slipway fit "
                 "v6e-32 --levers` asks the compiler of each): per_device_batch_size: 1 | accelerator: v6e-64 in "
@@ -292,7 +301,7 @@ def test_gate() -> None:
             )
     refused = dataclasses.replace(TOO_LARGE, reason="no such slice", keys=("accelerator",), peak_gib=None)
     with pytest.raises(SettingsError, match=r"no such slice; change accelerator in stacks/Pulumi.v6e-32.yaml"):
-        gate(settings, refused, buying=False)
+        gate(checked, refused, buying=False)
 
 
 def test_the_block_has_the_verdict_and_an_unknown_one_stops_only_up() -> None:
@@ -315,20 +324,20 @@ def test_the_block_has_the_verdict_and_an_unknown_one_stops_only_up() -> None:
 
 def test_the_roofline_is_the_longest_of_what_overlaps() -> None:
     row = hardware.find("v6e-32")
-    made = roofline.estimate(FITS, row, "full")
-    assert made and row.peak_bf16_tflops and row.ici_gbytes_per_s and row.nic_gbits_per_host
-    assert made.seconds["compute"] == pytest.approx(219.1 * 4 / 3 / 918)
-    assert made.seconds["HBM"] == pytest.approx(2 * (2.81 + 4.37) * 2**30 / 1638e9)
-    assert made.seconds["ICI"] == pytest.approx(30 * 2**30 / 400e9)
-    assert made.seconds["DCN"] == pytest.approx(1.5 * 2**30 / (row.nic_gbits_per_host / 8 / 4 * 1e9))
-    assert made.bound == "compute" and made.mfu == pytest.approx(0.75)
+    estimate = roofline.estimate(FITS, row, "full")
+    assert estimate and row.peak_bf16_tflops and row.ici_gbytes_per_s and row.nic_gbits_per_host
+    assert estimate.seconds["compute"] == pytest.approx(219.1 * 4 / 3 / 918)
+    assert estimate.seconds["HBM"] == pytest.approx(2 * (2.81 + 4.37) * 2**30 / 1638e9)
+    assert estimate.seconds["ICI"] == pytest.approx(30 * 2**30 / 400e9)
+    assert estimate.seconds["DCN"] == pytest.approx(1.5 * 2**30 / (row.nic_gbits_per_host / 8 / 4 * 1e9))
+    assert estimate.bound == "compute" and estimate.mfu == pytest.approx(0.75)
     assert roofline.estimate(TOO_LARGE, row, "full") is None
 
 
 def test_an_unknown_bandwidth_is_named_and_left_out() -> None:
-    made = roofline.estimate(FITS, dataclasses.replace(hardware.find("v6e-32"), hbm_gbytes_per_s=None), "full")
-    assert made and made.unknown == ("HBM",)
-    assert str(made).endswith("; no bandwidth known of HBM")
+    estimate = roofline.estimate(FITS, dataclasses.replace(hardware.find("v6e-32"), hbm_gbytes_per_s=None), "full")
+    assert estimate and estimate.unknown == ("HBM",)
+    assert str(estimate).endswith("; no bandwidth known of HBM")
     assert roofline.estimate(FITS, dataclasses.replace(hardware.find("v6e-32"), peak_bf16_tflops=None), "full") is None
 
 
@@ -337,10 +346,10 @@ def test_dollars_for_a_billion_tokens() -> None:
     assert roofline.usd_per_billion_tokens(1.0, 1_000_000, None) is None
 
 
-@pytest.mark.parametrize("one", MEASURED, ids=lambda one: f"{one.accelerator} {one.title}")
-def test_no_measurement_is_faster_than_the_roofline(one: Measured) -> None:
+@pytest.mark.parametrize("measured", MEASURED, ids=lambda measured: f"{measured.accelerator} {measured.title}")
+def test_no_measurement_is_faster_than_the_roofline(measured: Measured) -> None:
     """From committed verdicts: `slipway fit --judge --ship` writes them."""
-    asked = one.question
+    asked = measured.step
     if asked.row.platform == "tpu":
         verdict = cache.find(asked.request.key)
         assert verdict and (cache.JUDGED / f"{asked.request.key}.json").is_file(), "run slipway fit --judge --ship"
@@ -349,18 +358,18 @@ def test_no_measurement_is_faster_than_the_roofline(one: Measured) -> None:
     estimate = roofline.estimate(verdict, asked.row, asked.remat_policy)
     assert estimate
     predicted = estimate.tflops_per_device / estimate.step_s
-    assert 0.4 * predicted < one.tflops <= predicted
+    assert 0.4 * predicted < measured.tflops <= predicted
 
 
 def test_levers_are_ranked_by_what_they_would_save() -> None:
-    asked = question("v6e-32", remat_policy="minimal", per_device_batch_size=8)
-    found = levers.ranked(asked, dataclasses.replace(TOO_LARGE, peak_gib=40.0, argument_gib=3.0))
-    assert [lever.title for lever in found] == [
+    asked = train_step("v6e-32", remat_policy="minimal", per_device_batch_size=8)
+    ranked = levers.ranked(asked, dataclasses.replace(TOO_LARGE, peak_gib=40.0, argument_gib=3.0))
+    assert [lever.title for lever in ranked] == [
         "per_device_batch_size: 4", "remat_policy: save_dot_except_mlpwi", "accelerator: v6e-64",
     ]  # fmt: skip
     state_bound = levers.ranked(asked, dataclasses.replace(TOO_LARGE, peak_gib=40.0, argument_gib=39.0))
     assert state_bound[0].title == "accelerator: v6e-64"
-    largest = levers.ranked(question("v6e-256", per_device_batch_size=1), TOO_LARGE)
+    largest = levers.ranked(train_step("v6e-256", per_device_batch_size=1), TOO_LARGE)
     assert {lever.title for lever in largest} == {
         "max_target_length: 1024", "slices: 2 with dcn_fsdp_parallelism: 2",
     }  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra import hardware
-from infra.preview.fit import cache, gpu_estimate
+from infra.preview.fit import cache, gpu_estimate, model_sizes
 from infra.preview.fit.train_step import of_accelerator, of_stack
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.targets.tpu_vm.settings import TpuVmSettings
@@ -25,7 +25,7 @@ def test_parameters_are_those_of_the_models() -> None:
         "mixtral-8x7b": 46.7,
     }
     for model, billions in published.items():
-        counted = gpu_estimate.sizes(model, {})
+        counted = model_sizes.sizes(model, {})
         assert counted and counted.parameters / 1e9 == pytest.approx(billions, rel=0.005), model
 
 

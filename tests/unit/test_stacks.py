@@ -19,7 +19,8 @@ from infra.commands.main import app
 from infra.hardware import Api
 from infra.operate.new_stack import MODELS, SALT, NewStack, model_for, text
 from infra.paths import STACKS
-from infra.preview import compare, planned_changes, report
+from infra.preview import compare, planned_changes, stack_facts
+from infra.preview.purchase import Purchase
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.cloud_training import Tier
@@ -40,25 +41,25 @@ CASES = 10_000
 
 
 def tpu_settings(stack: str) -> TpuVmSettings:
-    found = any_from_file(stack)
-    assert isinstance(found, TpuVmSettings)
-    return found
+    tpu = any_from_file(stack)
+    assert isinstance(tpu, TpuVmSettings)
+    return tpu
 
 
 @pytest.mark.parametrize("stack", stack_names())
 def test_a_stack_is_named_after_its_content(stack: str) -> None:
     """`[<target>-]<accelerator>[x<slices>][.<variant>]`; local and foundation are named alone."""
-    found = any_from_file(stack)
+    content = any_from_file(stack)
     name, _, variant = stack.partition(".")
     lines = (STACKS / f"Pulumi.{stack}.yaml").read_text().splitlines()
     assert len(lines) <= 20, "a stack file is 10-20 lines"
     assert lines[0] == f"encryptionsalt: {SALT}"
-    if found.target in (Target.LOCAL, Target.FOUNDATION):
-        assert name == found.target
+    if content.target in (Target.LOCAL, Target.FOUNDATION):
+        assert name == content.target
         return
-    assert isinstance(found, TpuVmSettings)
-    assert name == found.accelerator + (f"x{found.slices}" if found.slices > 1 else "")
-    assert variant == ("" if found.tier is Tier.ON_DEMAND else found.tier)
+    assert isinstance(content, TpuVmSettings)
+    assert name == content.accelerator + (f"x{content.slices}" if content.slices > 1 else "")
+    assert variant == ("" if content.tier is Tier.ON_DEMAND else content.tier)
 
 
 def test_promised_stacks_are_shipped() -> None:
@@ -67,33 +68,34 @@ def test_promised_stacks_are_shipped() -> None:
 
 @pytest.mark.parametrize("stack", PROMISED)
 def test_shipped_stacks_plan_and_agree_with_themselves(stack: str) -> None:
-    made = plan(found := tpu_settings(stack))
-    agree(found)
-    assert problems(made.request) == []
-    assert parse(made.spec.to_yaml()) == made.spec
-    assert made.spec.output_directory.startswith(f"gs://{found.names.checkpoints_bucket}/")
-    assert made.report.cost.usd_per_hour and made.report.cost.usd_per_run, "no shipped stack is without a price"
-    assert made.report.quota.name
-    assert "vocab_size" not in made.spec.maxtext, "a model by name has its own"
+    tpu = tpu_settings(stack)
+    planned = plan(tpu)
+    agree(tpu)
+    assert problems(planned.request) == []
+    assert parse(planned.spec.to_yaml()) == planned.spec
+    assert planned.spec.output_directory.startswith(f"gs://{tpu.names.checkpoints_bucket}/")
+    assert planned.facts.cost.usd_per_hour and planned.facts.cost.usd_per_run, "no shipped stack is without a price"
+    assert planned.facts.quota.name
+    assert "vocab_size" not in planned.spec.maxtext, "a model by name has its own"
 
 
-def agree(found: TpuVmSettings) -> None:
+def agree(tpu: TpuVmSettings) -> None:
     """Chips, hosts and slices are the same in report, run spec, request, startup script and mesh."""
-    row, spec = found.row, run_spec(found)
-    script = startup_script(host_script(found, "0" * 16), "true")
-    request = request_inputs(found, script)
-    made = report.of_stack(found, spec)
-    assert (made.slices, made.hosts, made.chips) == (spec.slices, spec.hosts, row.chips * found.slices)
-    assert spec.devices == row.devices * found.slices
-    assert request.nodes == len(found.nodes) == spec.slices
-    assert request.node_ids == found.nodes
-    size = HEADER.format(stack=found.stack, slices=spec.slices, hosts=spec.hosts_per_slice, chips=row.chips_per_host)
+    row, spec = tpu.row, run_spec(tpu)
+    script = startup_script(host_script(tpu, "0" * 16), "true")
+    request = request_inputs(tpu, script)
+    facts = stack_facts.of_purchase(Purchase.of(tpu), spec)
+    assert (facts.slices, facts.hosts, facts.chips) == (spec.slices, spec.hosts, row.chips * tpu.slices)
+    assert spec.devices == row.devices * tpu.slices
+    assert request.nodes == len(tpu.nodes) == spec.slices
+    assert request.node_ids == tpu.nodes
+    size = HEADER.format(stack=tpu.stack, slices=spec.slices, hosts=spec.hosts_per_slice, chips=row.chips_per_host)
     assert f"\n{size}\n" in script
-    assert made.chips == spec.slices * spec.hosts_per_slice * row.chips_per_host
+    assert facts.chips == spec.slices * spec.hosts_per_slice * row.chips_per_host
     mesh = resolve_mesh(spec.maxtext, row.devices, spec.slices)
-    assert str(mesh) == made.mesh
-    node_spec: dict[str, Any] = body(request, found.zones[0])["tpu"]["node_spec"][0]
-    assert ("multislice_params" in node_spec) == (found.slices > 1) != ("node_id" in node_spec)
+    assert str(mesh) == facts.mesh
+    node_spec: dict[str, Any] = body(request, tpu.zones[0])["tpu"]["node_spec"][0]
+    assert ("multislice_params" in node_spec) == (tpu.slices > 1) != ("node_id" in node_spec)
 
 
 # --- random stacks ---
@@ -142,9 +144,9 @@ def stacks(draw: st.DrawFn) -> tuple[dict[str, Any], set[str]]:
 def test_random_stacks_plan_or_name_the_key(case: tuple[dict[str, Any], set[str]]) -> None:
     values, touched = case
     try:
-        found = check("some-stack", values)
-        if isinstance(found, TpuVmSettings):
-            agree(found)
+        read = check("some-stack", values)
+        if isinstance(read, TpuVmSettings):
+            agree(read)
     except SettingsError as error:
         said = str(error)
         assert "\n" not in said
@@ -162,9 +164,9 @@ def test_random_stacks_plan_or_name_the_key(case: tuple[dict[str, Any], set[str]
             keys |= {"training", "parallelism", "model"}
         assert any(key in said for key in keys), (said, touched)
         return
-    if isinstance(found, TpuVmSettings):
-        assert problems(request_inputs(found, "script")) == []
-        spec = run_spec(found)
+    if isinstance(read, TpuVmSettings):
+        assert problems(request_inputs(read, "script")) == []
+        spec = run_spec(read)
         assert parse(spec.to_yaml()) == spec
 
 
@@ -173,8 +175,8 @@ def test_random_stacks_plan_or_name_the_key(case: tuple[dict[str, Any], set[str]
 
 @pytest.mark.parametrize("stack", PROMISED)
 def test_shipped_stacks_are_what_stack_new_writes(stack: str) -> None:
-    found = tpu_settings(stack)
-    new = NewStack(found.accelerator, found.zones, found.slices, str(found.tier))
+    tpu = tpu_settings(stack)
+    new = NewStack(tpu.accelerator, tpu.zones, tpu.slices, str(tpu.tier))
     assert new.name == stack
     assert text(new) == (STACKS / f"Pulumi.{stack}.yaml").read_text()
 
@@ -198,8 +200,8 @@ def test_stack_new_writes_one_that_previews_and_never_overwrites(
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     assert "stacks/Pulumi.v5p-512x2.spot.yaml is written; see what it would cost: slipway preview" in done.output
-    found = from_text("v5p-512x2.spot", (tmp_path / "Pulumi.v5p-512x2.spot.yaml").read_text())
-    assert isinstance(found, TpuVmSettings) and (found.slices, found.tier) == (2, Tier.SPOT)
+    tpu = from_text("v5p-512x2.spot", (tmp_path / "Pulumi.v5p-512x2.spot.yaml").read_text())
+    assert isinstance(tpu, TpuVmSettings) and (tpu.slices, tpu.tier) == (2, Tier.SPOT)
     again = CliRunner().invoke(app, command)
     assert again.exit_code == 2
     assert "is there already; remove it, or give another --variant" in again.output
@@ -250,19 +252,19 @@ def test_a_comparison_with_a_revision(monkeypatch: pytest.MonkeyPatch) -> None:
     then = check("v6e-32", now.model_dump(mode="json", exclude={"stack"}, exclude_none=True) | {"tier": "spot"})
     monkeypatch.setattr(compare, "at", lambda revision, stack: then)  # pyright: ignore[reportUnknownLambdaType]
     monkeypatch.setattr(planned_changes, "run", lambda stack: planned_changes.changes(json.dumps(PLAN)))  # pyright: ignore
-    made = preview.of_stack("v6e-32", "main")
-    assert made.settings == ("tier: spot -> on-demand",)
-    assert [(one.action, one.resource, one.because) for one in made.changes] == [
+    compared = preview.of_stack("v6e-32", "main")
+    assert compared.settings == ("tier: spot -> on-demand",)
+    assert [(change.action, change.resource, change.because) for change in compared.changes] == [
         ("replace", "slipway:tpu:QueuedResource request", ("tier",)),
         ("update", "slipway:artifacts:Bundle bundle", ("bundle",)),
     ]
-    shown = preview.as_text(made)
+    shown = preview.as_text(compared)
     assert "  tier: spot -> on-demand" in shown
     assert "  $ per hour: $40.83 -> $86.40" in shown
-    pull_request = preview.as_markdown(made)
+    pull_request = preview.as_markdown(compared)
     assert "| $ per hour | **$86.40** | $40.83 |" in pull_request
     assert "| replace | `slipway:tpu:QueuedResource request` | tier |" in pull_request
-    document = json.loads(preview.as_json_text(made))
+    document = json.loads(preview.as_json_text(compared))
     assert document["stack_report"]["usd_per_hour"] == 86.4
     assert document["settings"] == ["tier: spot -> on-demand"]
 
@@ -274,7 +276,7 @@ def test_a_revision_that_is_not_there() -> None:
 
 
 def test_run_plan_keeps_the_vocabulary_of_prepared_text() -> None:
-    found = any_from_file("local")
-    assert isinstance(found, stack_settings.Settings)
-    assert run_plan.run_spec(found, "/runs", None).maxtext["vocab_size"] == found.data_options.vocab_size
+    local = any_from_file("local")
+    assert isinstance(local, stack_settings.Settings)
+    assert run_plan.run_spec(local, "/runs", None).maxtext["vocab_size"] == local.data_options.vocab_size
     assert Api.QUEUED_RESOURCE in hardware.find("v6e-32").apis

@@ -1,1 +1,1 @@
-"""Whether a train step fits its slice, by the TPU compiler, and how fast it could be. Begin at `ask.py`."""
+"""Whether a train step fits its slice, by the TPU compiler, and how fast it could be. Begin at lookup.py."""

@@ -1,6 +1,6 @@
 """Verdicts that are known: those of shipped stacks, committed beside this module, and this machine's own.
 
-A verdict is found by the key of its question alone, so none is ever stale: another lock, patch or run spec is another
+A verdict is found by the key of its request alone, so none is ever stale: another lock, patch or run spec is another
 key. A file that cannot be read as one is dropped and asked anew.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 from infra.paths import WORK
-from infra.preview.fit.verdict import Verdict, VerdictError, from_text, to_text
+from infra.preview.fit.verdict import FitVerdict, VerdictError, from_text, to_text
 
 SHIPPED = Path(__file__).with_name("verdicts")
 JUDGED = SHIPPED / "judged"  # of what others measured, so that the estimate's errors are known without a compile
@@ -29,7 +29,7 @@ def directory(work: Path = WORK) -> Path:
     return work / "cache" / "fit"
 
 
-def find(key: str, work: Path = WORK) -> Verdict | None:
+def find(key: str, work: Path = WORK) -> FitVerdict | None:
     """The verdict of a key, or None."""
     for path in (SHIPPED / f"{key}.json", directory(work) / f"{key}.json", JUDGED / f"{key}.json"):
         try:
@@ -42,7 +42,7 @@ def find(key: str, work: Path = WORK) -> Verdict | None:
     return None
 
 
-def keep(verdict: Verdict, work: Path = WORK, into: Path | None = None) -> Path:
+def keep(verdict: FitVerdict, work: Path = WORK, into: Path | None = None) -> Path:
     """Write a verdict, whole or not at all. Raises CacheError."""
     path = (into or directory(work)) / f"{verdict.key}.json"
     partial = path.with_name(f".{path.name}.{os.getpid()}")

@@ -1,7 +1,7 @@
-"""What the TPU compiler is asked for a stack: MaxText's arguments, the slice, and in which environment. Pure.
+"""What the TPU compiler is asked: MaxText's arguments, the slice, and the environment that compiles.
 
-Owns which of a run spec's fields a compiled train step depends on, and the name (`key`) of equal questions: a spot
-stack and its on-demand twin ask the same. Refuses to own the answer (verdict.py).
+Owns which of a run spec's fields a compiled train step depends on, and the `key` that equal requests share: a spot
+stack and its on-demand twin make the same request. Refuses to own the answer (verdict.py).
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from infra.hardware import Accelerator
-from infra.preview.fit.verdict import Verdict
+from infra.host_software.derive import compile_environment
+from infra.preview.fit.verdict import FitVerdict
+from infra.stack_file.settings import Workload
 from training.maxtext_config import HostFiles, maxtext_arguments
 from training.run_spec import MaxTextValue, RunSpec
 
@@ -34,7 +35,7 @@ _NOT_COMPILED = frozenset(
 
 
 @dataclass(frozen=True)
-class FitRequest:
+class CompileRequest:
     """`topology` is the slice as MaxText names it; `environment` the wheelhouse (without a Python) that compiles."""
 
     topology: str
@@ -60,16 +61,18 @@ class FitRequest:
     def size(self) -> str:
         return self.topology + (f" x {self.slices}" if self.slices > 1 else "")
 
-    def unknown(self, reason: str) -> Verdict:
+    def unknown(self, reason: str) -> FitVerdict:
         """No answer, and why."""
-        return Verdict(self.key, self.topology, self.slices, self.model, None, reason)
+        return FitVerdict(self.key, self.topology, self.slices, self.model, None, reason)
 
     def document(self) -> dict[str, Any]:
         """What training/aot.py reads."""
         return {"topology": self.topology, "slices": self.slices, "arguments": self.arguments}
 
 
-def fit_request(spec: RunSpec, row: Accelerator, environment: str) -> FitRequest:
+def compile_request_of(workload: Workload, spec: RunSpec) -> CompileRequest:
+    """Raises SettingsError where the hosts' environment cannot be told, as for an overlay that is not there."""
     every = maxtext_arguments(spec, HostFiles("", ""), None)
     arguments = {key: value for key, value in sorted(every.items()) if key not in _NOT_COMPILED}
-    return FitRequest(row.name, spec.slices, environment, arguments)
+    environment = compile_environment(workload, spec.platform).id
+    return CompileRequest(workload.row.name, spec.slices, environment, arguments)

@@ -23,8 +23,8 @@ import psutil
 
 from infra.paths import INSTALLED, ROOT
 from infra.preview.fit import errors
-from infra.preview.fit.compile_request import FitRequest
-from infra.preview.fit.verdict import Traffic, Verdict
+from infra.preview.fit.compile_request import CompileRequest
+from infra.preview.fit.verdict import FitVerdict, Traffic
 from training.xla_flags import DEFAULTS
 
 PHASES = ("importing", "tracing", "compiling", "reading")
@@ -35,7 +35,7 @@ type Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Limits:
+class CompileLimits:
     """`memory_gib` is the resident memory of the compile and what it starts; the largest measured took 4.5."""
 
     timeout_s: float = 900.0
@@ -48,7 +48,7 @@ def python_of(environment: str) -> Path | None:
     return directory / "bin" / "python" if (directory / ".complete").is_file() else None
 
 
-def compile_step(request: FitRequest, python: Path, limits: Limits, progress: Progress) -> Verdict:
+def compile_step(request: CompileRequest, python: Path, limits: CompileLimits, progress: Progress) -> FitVerdict:
     """Ask the compiler. Raises OSError where the process cannot be started or its files cannot be written."""
     with tempfile.TemporaryDirectory(prefix="slipway-fit-") as name:
         work = Path(name)
@@ -64,7 +64,7 @@ def compile_step(request: FitRequest, python: Path, limits: Limits, progress: Pr
             )
         title = f"{request.model} on {request.size}"
         try:
-            stopped = _watch(child, work / "output", limits, lambda said: progress(f"{title}: {said}"))
+            stopped = _watch(child, work / "output", limits, lambda phase: progress(f"{title}: {phase}"))
         finally:
             _kill(child)
         if stopped:
@@ -76,8 +76,8 @@ def compile_step(request: FitRequest, python: Path, limits: Limits, progress: Pr
 
 def _environment(work: Path) -> dict[str, str]:
     """No account, no metadata server, no TPU; MaxText's own variables (M_...) do not reach it."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("M_", "XLA_", "PYTHON", "JAX_"))}
-    return kept | {
+    foreign = ("M_", "XLA_", "PYTHON", "JAX_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(foreign)} | {
         "PYTHONPATH": str(ROOT),
         "JAX_PLATFORMS": "cpu",
         "TPU_SKIP_MDS_QUERY": "1",
@@ -90,9 +90,9 @@ def _environment(work: Path) -> dict[str, str]:
     }
 
 
-def _watch(child: subprocess.Popen[bytes], output: Path, limits: Limits, progress: Progress) -> str | None:
+def _watch(child: subprocess.Popen[bytes], output: Path, limits: CompileLimits, progress: Progress) -> str | None:
     """Wait for the child; why it was stopped, or None."""
-    began, said = time.monotonic(), -_SAY_EVERY_S
+    began, reported_s = time.monotonic(), -_SAY_EVERY_S
     process = psutil.Process(child.pid)
     while child.poll() is None:
         elapsed = time.monotonic() - began
@@ -104,17 +104,17 @@ def _watch(child: subprocess.Popen[bytes], output: Path, limits: Limits, progres
                 f"the compile took more than {limits.memory_gib:g} GiB of memory ({used:.1f}); "
                 f"run `slipway fit` with a higher --memory-gib on a machine that has it"
             )
-        if elapsed - said >= _SAY_EVERY_S:
+        if elapsed - reported_s >= _SAY_EVERY_S:
             progress(f"{_phase(output)}, {elapsed:.0f} s")
-            said = elapsed
+            reported_s = elapsed
         with suppress(subprocess.TimeoutExpired):
             child.wait(_POLL_S)
     return None
 
 
 def _phase(output: Path) -> str:
-    seen = [line for line in output.read_text(errors="replace").splitlines() if line in PHASES]
-    return seen[-1] if seen else "starting"
+    phases = [line for line in output.read_text(errors="replace").splitlines() if line in PHASES]
+    return phases[-1] if phases else "starting"
 
 
 def resident_gib(process: psutil.Process) -> float:
@@ -132,7 +132,7 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
-def _verdict(request: FitRequest, result: dict[str, Any]) -> Verdict:
+def _verdict(request: CompileRequest, result: dict[str, Any]) -> FitVerdict:
     answered = dataclasses.replace(
         request.unknown(""),
         hbm_gib=_rounded(result.get("hbm_gib")),
@@ -141,7 +141,7 @@ def _verdict(request: FitRequest, result: dict[str, Any]) -> Verdict:
         tflops_per_device=_rounded(result.get("tflops_per_device")),
     )
     if "error" not in result:
-        traffic = tuple(Traffic(**{**one, "gib": round(one["gib"], 4)}) for one in result["collectives"])
+        traffic = tuple(Traffic(**{**sent, "gib": round(sent["gib"], 4)}) for sent in result["collectives"])
         took = {"temp_gib": _rounded(result["temp_gib"]), "compile_s": result["compile_s"]}
         return dataclasses.replace(answered, fits=True, traffic=traffic, **took)
     refusal = errors.refusal(result["error"], answered.peak_gib, answered.hbm_gib)
@@ -151,5 +151,5 @@ def _verdict(request: FitRequest, result: dict[str, Any]) -> Verdict:
 
 
 def _rounded(value: float | None) -> float | None:
-    """To what is worth keeping; a verdict just had is then the one that is read later."""
+    """To what is worth keeping, so that a new verdict equals the one that is read from its file later."""
     return None if value is None else round(value, 4)

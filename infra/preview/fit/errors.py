@@ -11,23 +11,23 @@ _LENGTH = 300
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """`certain`: the same question gets the same answer, so it is a verdict and no failure of ours."""
+class CompileRefusal:
+    """`certain`: the same request gets the same answer, so this is a verdict and no failure of ours."""
 
     reason: str
     keys: tuple[str, ...]
     certain: bool = True
 
 
-def refusal(error: str, needed_gib: float | None, available_gib: float | None) -> Refusal:
+def refusal(error: str, needed_gib: float | None, available_gib: float | None) -> CompileRefusal:
     if needed_gib is not None and available_gib is not None:
         wants = f"the train step wants {needed_gib:.2f} GiB of HBM per device, {available_gib:.2f} are there"
-        return Refusal(f"out of memory: {wants} ({needed_gib - available_gib:.2f} too many)", MEMORY_KEYS)
+        return CompileRefusal(f"out of memory: {wants} ({needed_gib - available_gib:.2f} too many)", MEMORY_KEYS)
     text = " ".join(error.split())
     for pattern, say in _KNOWN:
-        if found := re.search(pattern, text):
-            return say(found)
-    return Refusal(f"the compiler failed and said: {text[:_LENGTH]}", (), certain=False)
+        if match := re.search(pattern, text):
+            return say(match)
+    return CompileRefusal(f"the compiler failed and said: {text[:_LENGTH]}", (), certain=False)
 
 
 def no_answer(code: int | None, output: str) -> str:
@@ -45,12 +45,12 @@ def no_answer(code: int | None, output: str) -> str:
     return f"the compile ended with code {code} and said: {last}"
 
 
-def _says(template: str, *keys: str) -> Callable[[re.Match[str]], Refusal]:
-    return lambda found: Refusal(template.format(*found.groups()), keys)
+def _says(template: str, *keys: str) -> Callable[[re.Match[str]], CompileRefusal]:
+    return lambda match: CompileRefusal(template.format(*match.groups()), keys)
 
 
 # The words of MaxText 0.2.5 and JAX; what is not here is printed as it was said.
-_KNOWN: tuple[tuple[str, Callable[[re.Match[str]], Refusal]], ...] = (
+_KNOWN: tuple[tuple[str, Callable[[re.Match[str]], CompileRefusal]], ...] = (
     (
         r"Invalid compile topology: ([^ .]+)",
         _says("MaxText knows no slice {0}; choose another accelerator", "accelerator"),

@@ -6,32 +6,33 @@ Out of memory, or a refusal of the compiler's, stops both; what is unknown stops
 from __future__ import annotations
 
 from infra.preview.fit import levers
-from infra.preview.fit.train_step import Question
-from infra.preview.fit.verdict import Verdict
+from infra.preview.fit.train_step import TrainStep
+from infra.preview.fit.verdict import FitVerdict
+from infra.preview.purchase import Purchase
 from infra.stack_file.cloud_training import FitCheck
 from infra.stack_file.settings import SettingsError
-from infra.targets.tpu_vm.settings import TpuVmSettings
 
 
-def gate(settings: TpuVmSettings, verdict: Verdict, buying: bool) -> tuple[str, ...]:
+def gate(purchase: Purchase, verdict: FitVerdict, buying: bool) -> tuple[str, ...]:
     """What a preview should add. Raises SettingsError for a step that cannot run, or that `buying` needs to know."""
-    where = f"stacks/Pulumi.{settings.stack}.yaml"
     if verdict.fits is False:
-        change = _change(settings, verdict)
-        raise SettingsError(f"{verdict.model} does not fit {verdict.topology}: {verdict.reason}; {change} in {where}")
-    if verdict.fits or settings.fit is FitCheck.UNCHECKED:
+        changes = _changes(purchase, verdict)
+        raise SettingsError(
+            f"{verdict.model} does not fit {verdict.topology}: {verdict.reason}; {changes} in {purchase.file}"
+        )
+    if verdict.fits or purchase.fit is FitCheck.UNCHECKED:
         return ()
-    said = (
-        f"whether {verdict.model} fits is unknown: {verdict.reason}; run `slipway fit {settings.stack}`, "
-        f"or write `slipway:fit: unchecked` in {where}"
+    problem = (
+        f"whether {verdict.model} fits is unknown: {verdict.reason}; run `slipway fit {purchase.stack}`, "
+        f"or write `slipway:fit: unchecked` in {purchase.file}"
     )
     if buying:
-        raise SettingsError(said)
-    return (f"`up` will refuse: {said}",)
+        raise SettingsError(problem)
+    return (f"`up` will refuse: {problem}",)
 
 
-def _change(settings: TpuVmSettings, verdict: Verdict) -> str:
+def _changes(purchase: Purchase, verdict: FitVerdict) -> str:
     if verdict.peak_gib is None:
         return f"change {', '.join(verdict.keys)}"
-    ranked = " | ".join(lever.title for lever in levers.ranked(Question(settings), verdict))
-    return f"the largest saving first (`slipway fit {settings.stack} --levers` asks the compiler of each): {ranked}"
+    ranked = " | ".join(lever.title for lever in levers.ranked(TrainStep(purchase.workload), verdict))
+    return f"the largest saving first (`slipway fit {purchase.stack} --levers` asks the compiler of each): {ranked}"

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from infra import hardware
-from infra.preview.fit.train_step import Question
-from infra.preview.fit.verdict import Verdict
+from infra.preview.fit.train_step import TrainStep
+from infra.preview.fit.verdict import FitVerdict
 from infra.stack_file.settings import SettingsError
 
 # MaxText's policies from the one that keeps most to the one that keeps least, and what a layer keeps of its
@@ -33,56 +33,55 @@ class Lever:
     """`saves_gib` per device is a guess, None where nothing is known to guess from."""
 
     title: str
-    question: Question
+    step: TrainStep
     saves_gib: float | None
 
 
-def ranked(question: Question, verdict: Verdict) -> tuple[Lever, ...]:
+def ranked(step: TrainStep, verdict: FitVerdict) -> tuple[Lever, ...]:
     """Changes that lower HBM, the largest guessed saving first. Those that cannot be are left out."""
     state = verdict.argument_gib
     activations = verdict.peak_gib - state if state is not None and verdict.peak_gib is not None else None
-    found = [*_remat(question, activations), *_batch(question, activations), *_slice(question, state)]
-    return tuple(sorted(found, key=lambda lever: -(lever.saves_gib or 0)))
+    levers = [*_remat(step, activations), *_batch(step, activations), *_slice(step, state)]
+    return tuple(sorted(levers, key=lambda lever: -(lever.saves_gib or 0)))
 
 
-def _remat(question: Question, activations: float | None) -> Iterator[Lever]:
+def _remat(step: TrainStep, activations: float | None) -> Iterator[Lever]:
     names = [name for name, _ in REMAT]
-    if question.remat_policy not in names[:-1]:
+    if step.remat_policy not in names[:-1]:
         return
-    at = names.index(question.remat_policy)
+    at = names.index(step.remat_policy)
     (_, keeps), (policy, would_keep) = REMAT[at], REMAT[at + 1]
     saves = None if activations is None else activations * (1 - would_keep / keeps)
-    yield Lever(f"remat_policy: {policy}", question.changed({"remat_policy": policy}), saves)
+    yield Lever(f"remat_policy: {policy}", step.changed({"remat_policy": policy}), saves)
 
 
-def _batch(question: Question, activations: float | None) -> Iterator[Lever]:
+def _batch(step: TrainStep, activations: float | None) -> Iterator[Lever]:
     saves = None if activations is None else activations / 2
-    batch = int(question.settings.training.get("per_device_batch_size", 12))
-    length = int(question.settings.training.get("max_target_length", 2048))
+    batch, length = (int(step.number(key)) for key in ("per_device_batch_size", "max_target_length"))
     if batch > 1:
         half = batch // 2
-        yield Lever(f"per_device_batch_size: {half}", question.changed({"per_device_batch_size": half}), saves)
+        yield Lever(f"per_device_batch_size: {half}", step.changed({"per_device_batch_size": half}), saves)
     elif length > 256:
         half = length // 2
-        yield Lever(f"max_target_length: {half}", question.changed({"max_target_length": half}), saves)
+        yield Lever(f"max_target_length: {half}", step.changed({"max_target_length": half}), saves)
 
 
-def _slice(question: Question, state: float | None) -> Iterator[Lever]:
+def _slice(step: TrainStep, state: float | None) -> Iterator[Lever]:
     """Twice the chips or more, each with half of weights and optimizer; else twice the slices, sharded over as well."""
-    row, slices = question.row, question.settings.slices
+    row, slices = step.row, step.workload.slices
     larger = [other for other in hardware.rows(row.family) if other.chips >= 2 * row.chips]
     try:
         if larger:
             chosen = min(larger, key=lambda other: other.chips)
-            title, changed = f"accelerator: {chosen.name}", question.changed(accelerator=chosen.name)
+            title, changed = f"accelerator: {chosen.name}", step.changed(accelerator=chosen.name)
             divided = chosen.chips / row.chips
         else:
             sharded = {"dcn_fsdp_parallelism": 2 * slices, "dcn_data_parallelism": 1}
             title, changed = (
                 f"slices: {2 * slices} with dcn_fsdp_parallelism: {2 * slices}",
-                question.changed(sharded, slices=2 * slices),
+                step.changed(sharded, slices=2 * slices),
             )
-            divided = 2 * slices if question.settings.training.get("dcn_fsdp_parallelism", 1) == 1 else 2.0
+            divided = 2 * slices if step.workload.training.get("dcn_fsdp_parallelism", 1) == 1 else 2.0
     except SettingsError:
         return  # the stack's mesh fixes the number of devices
     yield Lever(title, changed, None if state is None else state * (1 - 1 / divided))

@@ -1,51 +1,43 @@
-"""Whether a stack's train step fits its slice: known, or asked of the TPU compiler and kept.
+"""Whether a train step fits its slice: known, or asked of the TPU compiler and kept.
 
-Owns the order: a verdict that is known, else one compile (others of the same question wait for it), else unknown, with
-the reason. Refuses to own the question (request.py), the process (compiler.py), the files (cache.py) and
-what follows for preview and `up` (gate.py).
+Owns the order: a verdict that is known, else one compile (others of the same request wait for it), else unknown, with
+the reason. Refuses to own the request (compile_request.py), the process (compiler.py), the files (cache.py) and what
+follows for preview and `up` (gate.py).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from infra.host_software.derive import compile_environment
 from infra.paths import WORK
 from infra.preview.fit import cache, compiler
-from infra.preview.fit.compile_request import FitRequest, fit_request
-from infra.preview.fit.compiler import Limits, Progress
-from infra.preview.fit.verdict import Verdict
-from infra.stack_file.settings import Settings
-from training.run_spec import RunSpec
+from infra.preview.fit.compile_request import CompileRequest
+from infra.preview.fit.compiler import CompileLimits, Progress
+from infra.preview.fit.verdict import FitVerdict
 
 NOT_ASKED = "not compiled yet"
 
 
-def request_of(settings: Settings, spec: RunSpec) -> FitRequest:
-    return fit_request(spec, settings.row, compile_environment(settings, spec.platform).id)
-
-
-def known(request: FitRequest, work: Path = WORK) -> Verdict:
+def known(request: CompileRequest, work: Path = WORK) -> FitVerdict:
     """The verdict without a compile; where there is none, unknown with what to do."""
     return cache.find(request.key, work) or request.unknown(NOT_ASKED)
 
 
-def settle(request: FitRequest, limits: Limits, progress: Progress, work: Path = WORK) -> Verdict:
+def settle(request: CompileRequest, limits: CompileLimits, progress: Progress, work: Path = WORK) -> FitVerdict:
     """The verdict, compiled for if need be; unknown with the reason where that does not come to an end.
 
     Where the environment is missing nothing is fetched: `slipway fit` makes it.
     """
-    found = cache.find(request.key, work)
-    if found:
-        return found
+    if verdict := cache.find(request.key, work):
+        return verdict
     python = compiler.python_of(request.environment)
     if python is None:
         return request.unknown(f"the compiler's environment {request.environment} is not on this machine")
     try:
         with cache.locked(request.key, limits.timeout_s, work) as mine:
-            found = cache.find(request.key, work)  # by whoever held the lock
-            if found or not mine:
-                return found or request.unknown(f"another compile of it takes longer than {limits.timeout_s:.0f} s")
+            verdict = cache.find(request.key, work)  # of whoever held the lock
+            if verdict or not mine:
+                return verdict or request.unknown(f"another compile of it takes longer than {limits.timeout_s:.0f} s")
             verdict = compiler.compile_step(request, python, limits, progress)
             if verdict.fits is not None:
                 cache.keep(verdict, work)

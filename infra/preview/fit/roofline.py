@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.hardware import Accelerator
-from infra.preview.fit.verdict import Verdict
+from infra.preview.fit.verdict import FitVerdict
 
 _GIB = 2**30
 # FLOPs of a step over the model's own: `full` computes every layer's forward pass, a third of it, again. What other
@@ -50,7 +50,7 @@ class Estimate:
         return tuple(f"{name} {_seconds(value)}" for name, value in self.seconds.items())
 
 
-def estimate(verdict: Verdict, row: Accelerator, remat_policy: str) -> Estimate | None:
+def estimate(verdict: FitVerdict, row: Accelerator, remat_policy: str) -> Estimate | None:
     """None where the verdict has no FLOPs or the accelerator no peak."""
     if not verdict.fits or verdict.tflops_per_device is None or row.peak_bf16_tflops is None:
         return None

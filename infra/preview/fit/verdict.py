@@ -1,6 +1,6 @@
 """Whether a train step fits a slice, as the TPU compiler said it. Pure.
 
-Owns the verdict's fields, its JSON, and nothing else: how it is had is ask.py's, what follows for speed roofline.py's.
+Owns the verdict's fields and its JSON. lookup.py fetches it; roofline.py says how fast such a step could be.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FitVerdict:
     """HBM in GiB per device. FLOPs are the model's, per device and step, by MaxText's formula.
 
     `fits` is None where nobody knows, and `reason` says why; only an estimate has numbers then. Where it does not fit,
@@ -63,14 +63,14 @@ class Verdict:
 
     def sent(self, network: str) -> float:
         """GiB per device and step."""
-        return sum(one.gib for one in self.traffic if one.network == network)
+        return sum(traffic.gib for traffic in self.traffic if traffic.network == network)
 
 
-def to_text(verdict: Verdict) -> str:
+def to_text(verdict: FitVerdict) -> str:
     return json.dumps(asdict(verdict), indent=1) + "\n"
 
 
-def from_text(text: str, key: str) -> Verdict:
+def from_text(text: str, key: str) -> FitVerdict:
     """Raises VerdictError for anything but the verdict of `key`."""
     try:
         document = json.loads(text)
@@ -79,19 +79,19 @@ def from_text(text: str, key: str) -> Verdict:
     if not isinstance(document, dict):
         raise VerdictError("not a mapping")
     values = cast(dict[str, Any], document)
-    if values.keys() != {field.name for field in fields(Verdict)} or values["key"] != key:
+    if values.keys() != {field.name for field in fields(FitVerdict)} or values["key"] != key:
         raise VerdictError("another version's, or another key's")
     try:
-        traffic = tuple(Traffic(**one) for one in values["traffic"])
+        traffic = tuple(Traffic(**entry) for entry in values["traffic"])
         values |= {"keys": tuple(values["keys"]), "traffic": traffic}
-        made = Verdict(**values)
+        verdict = FitVerdict(**values)
     except TypeError as error:
         raise VerdictError(str(error)) from None
-    _check(made)
-    return made
+    _check(verdict)
+    return verdict
 
 
-def _check(verdict: Verdict) -> None:
+def _check(verdict: FitVerdict) -> None:
     numbers = (verdict.hbm_gib, verdict.peak_gib, verdict.tflops_per_device)
     if verdict.fits not in (True, False) or any(type(number) not in (float, int, type(None)) for number in numbers):
         raise VerdictError("fields of other types")

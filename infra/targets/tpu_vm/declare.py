@@ -16,9 +16,9 @@ from infra.artifacts.uses import Use
 from infra.components.stored_software import stored_software_args
 from infra.names import label_value, stack_label
 from infra.preview.fit import lookup
-from infra.preview.fit.compile_request import FitRequest
-from infra.preview.fit.compiler import Limits
-from infra.preview.fit.verdict import Verdict
+from infra.preview.fit.compile_request import CompileRequest
+from infra.preview.fit.compiler import CompileLimits
+from infra.preview.fit.verdict import FitVerdict
 from infra.rules import enforce
 from infra.stack_file.cloud_training import FitCheck
 from infra.stack_file.settings import SettingsError
@@ -43,11 +43,11 @@ def declare(settings: TpuVmSettings) -> tuple[RunSpec, tuple[str, ...]]:
     return tpu_plan.spec, tpu_plan.notices
 
 
-def judge(settings: TpuVmSettings) -> Callable[[FitRequest], Verdict]:
+def judge(settings: TpuVmSettings) -> Callable[[CompileRequest], FitVerdict]:
     """What says whether the train step fits: the compiler, if that is not known yet and the stack wants it asked."""
     if settings.fit is FitCheck.UNCHECKED:
         return lookup.known
-    limits = Limits(timeout_s=settings.fit_timeout_s)
+    limits = CompileLimits(timeout_s=settings.fit_timeout_s)
     return lambda request: lookup.settle(request, limits, lambda line: pulumi.log.info(f"fit: {line}", ephemeral=True))
 
 

@@ -14,11 +14,12 @@ from infra import durations
 from infra.host_software.derive import HostSoftware, host_software
 from infra.names import placeholder_problem
 from infra.paths import TRAINING, WORK
-from infra.preview import cost, report
+from infra.preview import limits, stack_facts
 from infra.preview.fit import gate, lookup
-from infra.preview.fit.compile_request import FitRequest
-from infra.preview.fit.verdict import Verdict
-from infra.preview.report import StackReport
+from infra.preview.fit.compile_request import CompileRequest
+from infra.preview.fit.verdict import FitVerdict
+from infra.preview.purchase import Purchase
+from infra.preview.stack_facts import StackFacts
 from infra.runs import run_plan
 from infra.stack_file.cloud_training import Tier
 from infra.stack_file.settings import SettingsError
@@ -38,7 +39,7 @@ class TpuVmPlan:
     software: HostSoftware
     artifacts: str  # the store that hosts read
     request: QueuedResourceInputs
-    report: StackReport
+    facts: StackFacts
     notices: tuple[str, ...]
 
 
@@ -46,24 +47,25 @@ def plan(
     settings: TpuVmSettings,
     buying: bool = False,
     work: Path = WORK,
-    judge: Callable[[FitRequest], Verdict] = lookup.known,
+    judge: Callable[[CompileRequest], FitVerdict] = lookup.known,
 ) -> TpuVmPlan:
     """What the stack will be. Raises SettingsError for what cannot work; `buying` refuses what a preview only says.
 
     `judge` says whether the train step fits; by default nothing is compiled for it.
     """
-    spec = run_spec(settings)
-    made = report.of_stack(settings, spec, judge)
-    warnings = cost.check_limits(settings, made.cost, buying)
+    spec, purchase = run_spec(settings), Purchase.of(settings)
+    facts = stack_facts.of_purchase(purchase, spec, judge)
+    warnings = limits.check(purchase, facts.cost, buying)
     if placeholder := placeholder_problem(settings.project, settings.stack):
         if buying:
             raise SettingsError(placeholder)
         warnings = (*warnings, placeholder)
-    warnings = (*warnings, *gate.gate(settings, made.fit.verdict, buying))
+    warnings = (*warnings, *gate.gate(purchase, facts.fit.verdict, buying))
     software = host_software(settings, spec, work)
     script = startup_script(host_script(settings, software.bundle), (TRAINING / "bootstrap.sh").read_text())
     request = request_inputs(settings, script)
-    return TpuVmPlan(spec, software, artifacts(settings), request, made, (*made.lines(), *software.notices, *warnings))
+    notices = (*facts.lines(), *software.notices, *warnings)
+    return TpuVmPlan(spec, software, artifacts(settings), request, facts, notices)
 
 
 def run_spec(settings: TpuVmSettings) -> RunSpec:
@@ -124,8 +126,8 @@ def request_inputs(settings: TpuVmSettings, script: str) -> QueuedResourceInputs
     )
 
 
-def _moment(given: str | None) -> tuple[int, str]:
+def _moment(text: str | None) -> tuple[int, str]:
     """A length of time in seconds or a point in time, the other empty."""
-    if given is None:
+    if text is None:
         return 0, ""
-    return (0, given) if "T" in given else (durations.seconds(given), "")
+    return (0, text) if "T" in text else (durations.seconds(text), "")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Written by infra/startup_script.py; every boot runs it again, and a change on the host is undone.
+# Written by infra/targets/tpu_vm/startup_script.py; every boot runs it again, and a change on the host is undone.
 # v5e-8: 1 slices x 1 hosts x 8 chips
 set -euo pipefail
 

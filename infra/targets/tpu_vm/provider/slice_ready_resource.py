@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from infra.durations import text as duration
-from infra.google.api_errors import FullError
-from infra.google.retries import jittered
+from infra.google_cloud.api_errors import FullError
+from infra.google_cloud.retries import jittered
 from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs

@@ -2,7 +2,7 @@
 
 Owns which calls there are and what only this API says. Refuses to own what a call means for a resource
 (tpu_request.py, slice_ready_resource.py, tpu_cleanup.py), and retries and errors, which are the same for every API of
-Google (infra/google/). Not run against Google's own service.
+Google (infra/google_cloud/). Not run against Google's own service.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from functools import cache
 from typing import Any
 
 from infra import emulated
-from infra.google import retries
-from infra.google.api import CALL_TIMEOUT_S, GoogleApi, client_arguments
-from infra.google.api_errors import BusyError, FullError, GoneError, UnreadableError
+from infra.google_cloud import retries
+from infra.google_cloud.api import CALL_TIMEOUT_S, GoogleApi, client_arguments
+from infra.google_cloud.api_errors import BusyError, FullError, GoneError, UnreadableError
 from infra.providers.resource import Context, ResourceError
 from infra.targets.tpu_vm.provider.tpu_ownership import tail
 

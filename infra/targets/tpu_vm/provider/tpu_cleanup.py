@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from infra.google import retries
-from infra.google.api_errors import ClosedError
+from infra.google_cloud import retries
+from infra.google_cloud.api_errors import ClosedError
 from infra.names import STACK_LABEL
 from infra.providers.resource import Context
 from infra.targets.tpu_vm.provider import tpu_api, tpu_ownership

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from infra.google import retries
-from infra.google.api_errors import BusyError
+from infra.google_cloud import retries
+from infra.google_cloud.api_errors import BusyError
 from infra.providers.resource import Context, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api
 from infra.targets.tpu_vm.provider.tpu_inputs import PATCHED, QueuedResourceInputs

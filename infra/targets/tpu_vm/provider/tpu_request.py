@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.google import retries
-from infra.google.api_errors import ClosedError, FullError, SilentError, ThereAlreadyError
+from infra.google_cloud import retries
+from infra.google_cloud.api_errors import ClosedError, FullError, SilentError, ThereAlreadyError
 from infra.names import STACK_LABEL
 from infra.providers.resource import CancelledError, Context, Outputs, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_ownership

@@ -13,8 +13,8 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any
 
-from infra.google.api import GoogleApi
-from infra.google.api_errors import judge
+from infra.google_cloud.api import GoogleApi
+from infra.google_cloud.api_errors import judge
 from infra.providers.resource import Context, ResourceError
 
 RETRY_FOR_S = 300.0

@@ -1,7 +1,7 @@
-"""The block that a preview says of a stack before anything is bought. Pure.
+"""The facts that a preview states of a stack before anything is bought. Pure.
 
-Owns which facts are in it and how they read. Refuses to own the facts (infra/preview/cost.py, quota.py, the hardware
-table): unknown is printed as unknown.
+Owns which facts there are and how they read. Refuses to own the figures (cost.py, quota.py, the hardware table):
+unknown is printed as unknown.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from infra.preview import cost, quota
 from infra.preview.cost import Cost, usd
 from infra.preview.fit import lookup, roofline
-from infra.preview.fit.compile_request import FitRequest
+from infra.preview.fit.compile_request import CompileRequest, compile_request_of
 from infra.preview.fit.roofline import Estimate
-from infra.preview.fit.verdict import Verdict
+from infra.preview.fit.verdict import FitVerdict
+from infra.preview.purchase import Purchase
 from infra.preview.quota import QuotaNeed
-from infra.targets.tpu_vm.settings import TpuVmSettings
 from training.run_spec import RunSpec
 from training.sharding import resolve_mesh
 
@@ -28,18 +28,17 @@ UNKNOWN = "unknown"
 class Fit:
     """The compiler's word, and how fast a step could be at best."""
 
-    verdict: Verdict
+    verdict: FitVerdict
     estimate: Estimate | None
 
     def __str__(self) -> str:
         if not self.verdict.fits:
-            said = "does not fit" if self.verdict.fits is False else UNKNOWN
-            return f"{said}: {self.verdict.reason}"
+            return f"{'does not fit' if self.verdict.fits is False else UNKNOWN}: {self.verdict.reason}"
         return f"{self.verdict.memory}" + (f"; {self.estimate}" if self.estimate else "")
 
 
 @dataclass(frozen=True)
-class StackReport:
+class StackFacts:
     """Counts over all slices, but `hosts_per_slice` and `chips_per_host`."""
 
     stack: str
@@ -67,10 +66,11 @@ class StackReport:
         size = f"{_count(self.slices, 'slice')} x {_count(self.hosts_per_slice, 'host')} x {self.chips_per_host}"
         return (
             f"{self.stack}: {self.chips:,} chips = {size} ({self.accelerator}, {self.topology}, {self.machine})",
-            *(f"  {title:<7} {text}" for title, text in self.facts()),
+            *(f"  {title:<7} {text}" for title, text in self.titled()),
         )
 
-    def facts(self) -> tuple[tuple[str, str], ...]:
+    def titled(self) -> tuple[tuple[str, str], ...]:
+        """What stands below the size, each with its title."""
         hourly, per_chip = self.cost.usd_per_hour, self.cost.usd_per_chip_hour
         hour = f"{usd(hourly)} = {self.chips:,} chips x {usd_price(per_chip)} ({self.cost.price_by})"
         run = f"{self.cost.run_text} = {self.cost.hours or 0:,.1f} hours ({self.cost.run_by})"
@@ -93,32 +93,32 @@ class StackReport:
         }
 
 
-def of_stack(
-    settings: TpuVmSettings, spec: RunSpec, judge: Callable[[FitRequest], Verdict] = lookup.known
-) -> StackReport:
+def of_purchase(
+    purchase: Purchase, spec: RunSpec, judge: Callable[[CompileRequest], FitVerdict] = lookup.known
+) -> StackFacts:
     """`judge` says whether the train step fits; by default nothing is compiled for it."""
-    row = settings.row
-    request = lookup.request_of(settings, spec)
+    row = purchase.row
+    request = compile_request_of(purchase.workload, spec)
     verdict = judge(request)
-    return StackReport(
-        stack=settings.stack,
+    return StackFacts(
+        stack=purchase.stack,
         accelerator=row.name,
         topology=row.topology_text or UNKNOWN,
         machine=row.machine.name if row.machine else UNKNOWN,
-        chips=row.chips * settings.slices,
+        chips=purchase.chips,
         hosts=spec.hosts,
-        slices=settings.slices,
+        slices=purchase.slices,
         hosts_per_slice=row.hosts,
         chips_per_host=row.chips_per_host,
-        mesh=str(resolve_mesh(spec.maxtext, row.devices, settings.slices)),
+        mesh=str(resolve_mesh(spec.maxtext, row.devices, purchase.slices)),
         model=request.model,
         run=spec.run_name,
         steps=spec.steps,
         tokens_per_step=spec.tokens_per_step,
-        zones=settings.zones,
-        tier=str(settings.tier),
-        cost=cost.of_stack(settings, spec),
-        quota=quota.of_stack(settings),
+        zones=purchase.zones,
+        tier=str(purchase.tier),
+        cost=cost.of_purchase(purchase, spec),
+        quota=quota.of_purchase(purchase),
         fit=Fit(verdict, roofline.estimate(verdict, row, request.remat_policy)),
     )
 

@@ -22,8 +22,8 @@ from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError
 from infra.standins import choose
 from infra.standins.gcp import schema
+from infra.targets import registry
 from infra.targets.foundation.settings import FoundationSettings
-from infra.targets.registry import Target
 
 # What the state bucket needs: the APIs, a key, and a bucket that tells the project's number (for the key's grant).
 TARGETS = (
@@ -37,15 +37,6 @@ MOVED = ".moved"
 
 class BackendError(Exception):
     """Why nothing was moved, or not all, in one sentence."""
-
-
-def foundation(stack: str) -> FoundationSettings:
-    settings = stack_settings.any_from_file(stack)
-    if isinstance(settings, FoundationSettings):
-        return settings
-    raise BackendError(
-        f"stack '{stack}' is of target {settings.target}; name a foundation, whose bucket the state is for"
-    )
 
 
 def obstacle(settings: FoundationSettings, environment: Mapping[str, str]) -> str | None:
@@ -72,7 +63,7 @@ def stacks_to_move() -> list[str]:
     """Stacks with a state in this clone; those that run on this machine stay on it."""
     folder = wrapper.state_directory(ROOT) / ".pulumi" / "stacks" / _project()
     found = sorted({path.name.partition(".json")[0] for path in folder.glob("*.json*") if not _is_aside(path)})
-    return [stack for stack in found if _target(stack) != Target.LOCAL]
+    return [stack for stack in found if not _is_of_this_machine(stack)]
 
 
 def make_bucket(stack: str) -> None:
@@ -120,12 +111,13 @@ def _is_aside(path: Path) -> bool:
     return not path.name.endswith((".json", ".json.gz"))
 
 
-def _target(stack: str) -> Target | None:
-    """None where the stack file is gone or broken: its state moves with the others."""
+def _is_of_this_machine(stack: str) -> bool:
+    """False where the stack file is gone or broken: its state moves with the others."""
     try:
-        return Target(stack_settings.any_from_file(stack).target)
+        about = registry.about(stack_settings.any_from_file(stack).target)
     except SettingsError:
-        return None
+        return False
+    return about is not None and not about.in_the_cloud
 
 
 def _resources(deployment: dict[str, Any]) -> list[tuple[str, str]]:

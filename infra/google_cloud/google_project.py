@@ -1,7 +1,7 @@
 """A Google Cloud project as `slipway doctor` asks about it, over Google's own client for credentials and HTTP.
 
 Owns the questions, and what it means where no answer comes. Refuses to own what a stack needs and how the doctor words
-it (infra/operate/doctor.py). Nothing here changes anything. Not run against Google's own service.
+it (infra/doctor/). Nothing here changes anything. Not run against Google's own service.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from infra import emulated
-from infra.google.api import LOGIN_COMMAND, SCOPE
+from infra.google_cloud.api import LOGIN_COMMAND, SCOPE
 
 TIMEOUT_S = 20.0
 LOGIN = f"run: {LOGIN_COMMAND}"

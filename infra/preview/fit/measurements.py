@@ -1,4 +1,4 @@
-"""Measurements that others published, with the settings they were made with: what the roofline is judged by.
+"""Measurements that were published or made by us, with the settings they were made with: they judge the roofline.
 
 Owns the list. What a source does not say of its settings is MaxText's default, and the row says so.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra import hardware
-from infra.preview.fit.train_step import Question, of_accelerator
+from infra.preview.fit.train_step import TrainStep, of_accelerator
 
 _V5E = {"max_target_length": 2048, "remat_policy": "full", "attention": "flash"}
 _V5P = {"max_target_length": 2048, "remat_policy": "minimal", "attention": "flash", "ici_tensor_parallelism": 4}
@@ -35,7 +35,7 @@ class Measured:
         return f"{model}, {self.training.get('remat_policy', 'full')}"
 
     @property
-    def question(self) -> Question:
+    def step(self) -> TrainStep:
         return of_accelerator(hardware.find(self.accelerator), 1, self.training)
 
 

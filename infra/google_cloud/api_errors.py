@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from infra.google.api import LOGIN_COMMAND, GoogleApi
+from infra.google_cloud.api import LOGIN_COMMAND, GoogleApi
 from infra.providers.resource import ResourceError
 
 _TRANSIENT = (429, 500, 502, 503, 504)

@@ -1,0 +1,107 @@
+"""What a stack needs of Google: credentials, project, APIs, roles.
+
+Asks what every target in the cloud has in common; what one needs beyond that is its own part
+(infra/targets/<target>/doctor.py). Refuses to own the calls (infra/google_cloud/google_project.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from infra import names
+from infra.doctor.finding import Finding, not_asked, ok, wrong
+from infra.google_cloud import google_project
+from infra.google_cloud.google_project import GoogleError, GoogleProject
+from infra.stack_file.cloud_settings import CloudSettings
+from infra.standins import choose
+from infra.targets import registry
+
+type Question = Callable[[GoogleProject], Finding]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a stack of one target needs of its project.
+
+    services: without .googleapis.com. permissions: each with the role that allows it. enables_services: `up` enables
+    them itself. more: further questions, by the name of what they ask about.
+    """
+
+    services: tuple[str, ...]
+    permissions: Mapping[str, str]
+    enables_services: bool = False
+    more: Mapping[str, Question] = field(default_factory=dict[str, Question])
+
+
+def anybody() -> Finding:
+    """Without a stack there is nothing that needs credentials."""
+    if choose.has_credentials(os.environ):
+        return ok("credentials", "there are some; whether they do: slipway doctor STACK")
+    return ok(
+        "credentials",
+        f"there are none, and previews and stacks of this machine need none; for a cloud {google_project.LOGIN}",
+    )
+
+
+def of_google(settings: CloudSettings) -> Iterator[Finding]:
+    questions = _questions(settings)
+    try:
+        account = google_project.account()
+    except GoogleError as error:
+        yield wrong("credentials", str(error))
+        yield from (not_asked(what, "no credentials") for what in questions)
+        return
+    yield ok("credentials", account.name or "a token was given")
+    placeholder = names.placeholder_problem(settings.project, settings.stack)
+    if placeholder:
+        yield wrong("project", placeholder)
+        yield from (not_asked(what, "no project") for what in questions if what != "project")
+        return
+    project = GoogleProject(settings.project, account)
+    for what, ask in questions.items():
+        try:
+            yield ask(project)
+        except GoogleError as error:
+            yield wrong(what, str(error)) if what == "project" and error.status else not_asked(what, str(error))
+
+
+def _questions(settings: CloudSettings) -> dict[str, Question]:
+    needs: Needs = registry.required_part(settings.target, "doctor").needs(settings)
+    return {
+        "project": _project,
+        "APIs": lambda project: _services(project, needs),
+        "roles": lambda project: _roles(project, needs),
+        **needs.more,
+    }
+
+
+def _project(project: GoogleProject) -> Finding:
+    state = project.state()
+    if state != "ACTIVE":
+        return wrong("project", f"{project.project} is {state}; run: gcloud projects undelete {project.project}")
+    return ok("project", f"{project.project} is active")
+
+
+def _services(project: GoogleProject, needs: Needs) -> Finding:
+    missing = sorted(set(needs.services) - project.enabled_services())
+    if not missing:
+        return ok("APIs", f"all {len(needs.services)} that it needs are enabled")
+    if needs.enables_services and "serviceusage" not in missing:
+        return ok("APIs", f"`up` enables {', '.join(missing)}")
+    full = " ".join(f"{name}.googleapis.com" for name in missing)
+    return wrong(
+        "APIs", f"not enabled: {', '.join(missing)}; run: gcloud services enable {full} --project {project.project}"
+    )
+
+
+def _roles(project: GoogleProject, needs: Needs) -> Finding:
+    granted = project.granted(tuple(needs.permissions))
+    missing = [name for name in needs.permissions if name not in granted]
+    if not missing:
+        return ok("roles", f"all {len(needs.permissions)} permissions that were asked for are there")
+    roles = " and ".join(dict.fromkeys(needs.permissions[name] for name in missing))
+    return wrong(
+        "roles", f"no permission for {', '.join(missing)}; have an owner of {project.project} give you {roles}"
+    )

@@ -1,0 +1,22 @@
+"""What `slipway orphans` is told by each target that can leave something billed (its part `orphans`). Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from infra.names import OWNER_LABEL
+
+
+@dataclass(frozen=True)
+class Billed:
+    """Something that costs money and carries our label. name: as its API spells it; stack: its label."""
+
+    name: str
+    stack: str
+    state: str
+    labels: tuple[tuple[str, str], ...]
+
+    @property
+    def owner(self) -> str:
+        """Its label; empty without one."""
+        return dict(self.labels).get(OWNER_LABEL, "")

@@ -1,0 +1,49 @@
+"""What a chip costs by the hour, and who says so: the stack itself, else a row of infra/hardware.yaml. Pure.
+
+A new source of prices goes here. Refuses to guess: what no source says is None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from infra.hardware import Accelerator
+from infra.preview.purchase import Purchase
+from infra.stack_file.cloud_training import Tier
+
+
+@dataclass(frozen=True)
+class ChipPrice:
+    """US dollars per chip and hour; `by` is the source, or what would give a price where `usd` is None."""
+
+    usd: float | None
+    by: str
+
+
+def of_purchase(purchase: Purchase) -> ChipPrice:
+    if purchase.price_usd_per_chip_hour is not None:
+        return ChipPrice(purchase.price_usd_per_chip_hour, "price_usd_per_chip_hour of the stack")
+    return listed(purchase.row, purchase.region, purchase.tier)
+
+
+def listed(row: Accelerator, region: str, tier: Tier) -> ChipPrice:
+    """As a list that Google or others publish has it."""
+    remedy = "set price_usd_per_chip_hour"
+    if tier not in (Tier.ON_DEMAND, Tier.SPOT):
+        return ChipPrice(None, f"no source prices tier {tier}; {remedy}")
+    price = row.price(region)
+    usd = price and (price.spot_usd if tier is Tier.SPOT else price.on_demand_usd)
+    if price is None or usd is None:
+        return ChipPrice(None, f"no source prices {tier} {row.family} in {region}; {remedy}")
+    date = price.source.date or (f"read {price.source.read}" if price.source.read else "date unknown")
+    return ChipPrice(usd, f"{price.source.title.partition(' catalogs')[0]}, {date}")
+
+
+def cheapest_region(row: Accelerator, tier: Tier) -> tuple[str, float] | None:
+    """The region whose listed price is lowest, with its dollars per chip and hour."""
+    by_region = {price.region: listed(row, price.region, tier).usd for price in row.prices}
+    return min(
+        ((region, usd) for region, usd in by_region.items() if usd is not None),
+        key=lambda region_and_usd: region_and_usd[1],
+        default=None,
+    )

@@ -1,0 +1,66 @@
+"""What `slipway doctor` asks of every training in the cloud: quota, the foundation that it stands on, its buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from infra import names
+from infra.artifacts.store import NoBucketError, StoreError, open_store
+from infra.doctor.finding import Finding, not_asked, ok, wrong
+from infra.doctor.google import Needs, Question
+from infra.google_cloud.google_project import GoogleProject
+from infra.preview import quota
+from infra.preview.purchase import Purchase
+from infra.preview.quota import QuotaNeed
+from infra.stack_file.cloud_training import CloudTrainingSettings
+from infra.targets.foundation.settings import how_to_make
+
+BUCKET_PATIENCE_S = 10.0
+_QUOTA_SERVICE = "tpu"
+
+
+def training_needs(settings: CloudTrainingSettings, services: tuple[str, ...], permissions: Mapping[str, str]) -> Needs:
+    """services and permissions: what the target's own API asks for."""
+    more: dict[str, Question] = {
+        "quota": lambda project: _quota(project, quota.of_purchase(Purchase.of(settings))),
+        "foundation": lambda _: _foundation(settings),
+    }
+    more |= {key: _bucket_question(settings, key, bucket) for key, bucket in settings.buckets_named.items()}
+    return Needs(services, permissions, more=more)
+
+
+def _quota(project: GoogleProject, need: QuotaNeed) -> Finding:
+    """Enough in one of the zones is enough: they are tried in turn. What is in use already is not told."""
+    if need.name is None:
+        return not_asked("quota", f"no source says which quota holds these {need.amount:,} {need.unit}")
+    has = {place: project.quota(_QUOTA_SERVICE, need.name, place) for place in need.places}
+    told = {place: amount for place, amount in has.items() if amount is not None}
+    if not told:
+        return not_asked("quota", f"{need.name} has no value for {' or '.join(need.places)}")
+    said = ", ".join(f"{'unlimited' if amount < 0 else f'{amount:,}'} in {place}" for place, amount in told.items())
+    if any(amount < 0 or amount >= need.amount for amount in told.values()):
+        return ok("quota", f"{need.name}: {said}, needs {need.amount:,} {need.unit}; what is in use is not told")
+    page = f"https://console.cloud.google.com/iam-admin/quotas?project={project.project}"
+    return wrong("quota", f"{need.name}: {said}, but {need.amount:,} {need.unit} are needed; ask for more at {page}")
+
+
+def _foundation(settings: CloudTrainingSettings) -> Finding:
+    store = settings.artifacts
+    try:
+        open_store(store, BUCKET_PATIENCE_S).has("wheelhouses/any")
+    except NoBucketError:
+        return wrong(
+            "foundation", f"there is no {store}; {how_to_make(settings.project, settings.place, settings.prefix)}"
+        )
+    except StoreError as error:
+        return not_asked("foundation", str(error))
+    return ok("foundation", f"{store} is there")
+
+
+def _bucket_question(settings: CloudTrainingSettings, key: str, bucket: str) -> Question:
+    def ask(project: GoogleProject) -> Finding:
+        location = project.bucket_location(bucket)
+        problem = names.bucket_problem(key, bucket, location, settings.place)
+        return wrong(key, problem) if problem else ok(key, f"gs://{bucket} is in {location.lower()}")
+
+    return ask
