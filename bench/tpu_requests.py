@@ -22,9 +22,9 @@ import psutil
 
 from bench.preview import ratios
 from bench.record import Figure, figure, reaches
+from infra.emulated import TPU
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
 from infra.providers.resource import ResourceError
-from infra.targets.tpu_vm.provider import tpu_api
 from tests.engine.clone import Clone
 from tests.engine.project import until
 from tests.engine.tpu_cloud import PROJECT, emulated, write
@@ -125,7 +125,7 @@ def _hour_of(scene: Callable[[Cloud], Stack]) -> _Hour:
     at: list[float] = []
     pauses: list[float] = []
     with TpuApi(Cloud(SILENT)) as api:
-        os.environ[tpu_api.ENDPOINT] = api.url
+        os.environ[TPU] = api.url
         stack = scene(api.cloud)
         began = api.cloud.now_s
 

@@ -1,7 +1,7 @@
 """A Google Cloud project as `slipway doctor` asks about it, over Google's own client for credentials and HTTP.
 
-Owns the questions, and what an answer that is none means. Refuses to own what a stack needs and how it is said
-(infra/doctor/). Nothing here changes anything. Not run against Google's own service.
+Owns the questions, and what it means where no answer comes. Refuses to own what a stack needs and how the doctor words
+it (infra/doctor/). Nothing here changes anything. Not run against Google's own service.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote
 
-ENDPOINT = "SLIPWAY_GOOGLE_ENDPOINT"  # one server for all of these APIs: http://127.0.0.1:<port> of an emulator
-SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+from infra import emulated
+from infra.google_cloud.api import LOGIN_COMMAND, SCOPE
+
 TIMEOUT_S = 20.0
-LOGIN = "run: gcloud auth application-default login"
+LOGIN = f"run: {LOGIN_COMMAND}"
 
 
 class GoogleError(Exception):
@@ -65,20 +66,20 @@ class GoogleProject:
 
     def state(self) -> str:
         """ACTIVE, or what has become of it."""
-        found = self._ask("GET", "cloudresourcemanager", f"/v1/projects/{self._id}")
-        return str(found.get("lifecycleState", "unknown"))
+        project = self._ask("GET", "cloudresourcemanager", f"/v1/projects/{self._id}")
+        return str(project.get("lifecycleState", "unknown"))
 
     def enabled_services(self) -> set[str]:
         """Without .googleapis.com."""
-        found, token = set[str](), ""
+        enabled, token = set[str](), ""
         while True:
             path = f"/v1/projects/{self._id}/services?filter=state:ENABLED&pageSize=200&pageToken={quote(token)}"
             page = self._ask("GET", "serviceusage", path)
             for service in cast(list[dict[str, Any]], page.get("services") or []):
-                found.add(str(service["name"]).rpartition("/")[2].removesuffix(".googleapis.com"))
+                enabled.add(str(service["name"]).rpartition("/")[2].removesuffix(".googleapis.com"))
             token = str(page.get("nextPageToken") or "")
             if not token:
-                return found
+                return enabled
 
     def granted(self, permissions: tuple[str, ...]) -> set[str]:
         """Those of the permissions that the account has on the project."""
@@ -106,8 +107,8 @@ class GoogleProject:
 
     def bucket_location(self, bucket: str) -> str:
         """As the API spells it: `US-CENTRAL1`, `US`."""
-        found = self._ask("GET", "storage", f"/storage/v1/b/{quote(bucket, safe='')}?fields=location")
-        return str(found["location"])
+        fields = self._ask("GET", "storage", f"/storage/v1/b/{quote(bucket, safe='')}?fields=location")
+        return str(fields["location"])
 
     @property
     def _id(self) -> str:
@@ -115,7 +116,7 @@ class GoogleProject:
 
     def _ask(self, method: str, api: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         errors, requests = _google("google.auth.exceptions"), _google("requests")
-        base = os.environ.get(ENDPOINT) or f"https://{api}.googleapis.com"
+        base = os.environ.get(emulated.QUESTIONS) or f"https://{api}.googleapis.com"
         try:
             answer = self.account.session.request(method, base + path, json=body, timeout=TIMEOUT_S)
         except (requests.RequestException, errors.GoogleAuthError) as error:

@@ -1,7 +1,7 @@
 """Child processes of the provider: run one with its latest line as progress, and end them all when the engine is gone.
 
-A child is waited for, never its output: what floods a pipe or holds it open, also from a session of its own, ends with
-the child, the deadline or Ctrl-C. Of the output no more is kept than is shown.
+`run` waits for the child and never for its output: a process that floods the pipe or holds it open, also from a session
+of its own, is ended with the child, at the deadline or on Ctrl-C. Of the output only what is shown stays in memory.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def run(context: Context, what: str, command: Sequence[str], environment: Mappin
         _end(family)
         _running.discard(family)
     if child.returncode:
-        said = " ".join(errors.lines or output.lines)
-        raise ResourceError(f"{what} failed: {said or f'exit code {child.returncode}'}")
+        last_lines = " ".join(errors.lines or output.lines)
+        raise ResourceError(f"{what} failed: {last_lines or f'exit code {child.returncode}'}")
     return output.lines[-1] if output.lines else ""
 
 

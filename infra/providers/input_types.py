@@ -32,7 +32,7 @@ def fits(value: object, hint: Any) -> bool:
     arguments = typing.get_args(hint)
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
-        return any(fits(value, one) for one in arguments)
+        return any(fits(value, alternative) for alternative in arguments)
     if origin is list:
         return isinstance(value, list) and all(fits(item, arguments[0]) for item in cast(list[Any], value))
     if origin is dict:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra import emulated
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service
+from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
 
 # Of what a resource keeps in the state; a state without one was written by 0.1.0.
 # 1: inputs and outputs. 2: also the service that it was made at.
@@ -20,14 +20,14 @@ VERSION_KEY, SERVICE_KEY = "state_version", "service"
 _STORAGE = "storage.googleapis.com"
 
 
-def stored_at(store: str) -> Service | None:
+def stored_at(store: str) -> RemoteService | None:
     """Who keeps an artifact store; None for a directory."""
     if not store.startswith("gs://"):
         return None
-    return Service(_STORAGE, emulated.STORAGE, os.environ.get(emulated.STORAGE, ""))
+    return RemoteService(_STORAGE, emulated.STORAGE, os.environ.get(emulated.STORAGE, ""))
 
 
-def notice(service: Service) -> str:
+def notice(service: RemoteService) -> str:
     """What is said first where something takes the real service's place."""
     return f"{service.variable} is {service.instead}: that server answers, not {service.real}"
 
@@ -57,7 +57,7 @@ def check(resource: Resource[Any], context: Context, identifier: str, state: Out
         raise ResourceError(_elsewhere(name, identifier, service.real, service, context.urn, " (as far as is known)"))
 
 
-def _elsewhere(name: str, identifier: str, recorded: str, service: Service, urn: str, certainty: str = "") -> str:
+def _elsewhere(name: str, identifier: str, recorded: str, service: RemoteService, urn: str, certainty: str = "") -> str:
     first = f"{name} ({identifier}) was made at {recorded}{certainty}, but {service.name} would be asked now"
     if recorded == service.real:
         return (

@@ -1,61 +1,39 @@
 """slipway:data:PreparedData: the corpus as shuffled, tokenised-for records in a directory named by its content.
 
-Prepares where nothing is prepared yet (training/data/prepare.py, in the hosts' environment), refuses a directory that
-holds other data than its name says, and checks that the run has enough of it. Its delete keeps the data unless the
-stack says otherwise and nobody else uses it.
+A create prepares the data where that is not done yet (training/data/prepare.py, in the hosts' environment), refuses a
+directory that holds other data than its name says, and checks that the run has enough of it. A delete keeps the data
+unless the stack says otherwise and no other stack uses it.
 """
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from infra.host_software.installation import COMMAND, Installation
-from infra.paths import ROOT
+from infra.paths import ROOT, RUN_SPEC
 from infra.providers import children
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
-from infra.targets.local.host_directory import RUN_SPEC
+from infra.providers.inputs import PreparedDataInputs
+from infra.providers.resource import Context, Outputs, Resource, ResourceError
 from training.data.identity import DataError, Manifest
 from training.data.prepared import is_prepared, read_prepared
 from training.run_spec import too_few_tokens
 
 
-@dataclass(frozen=True)
-class PreparedDataInputs:
-    directory: str = replaces()
-    tokens_needed: int = updates()
-    max_epochs: int = updates()
-    on_destroy: str = updates()
-    arguments: list[str] = ignored()  # of training.data.prepare; what they say is in the directory's name
-    artifacts: str = ignored()
-    bundle: str = ignored()
-    root: str = ignored()
-
-    @property
-    def installation(self) -> Installation:
-        return Installation(self.artifacts, self.bundle, self.root)
-
-
-class PreparedData(Resource[PreparedDataInputs]):
-    token: ClassVar[str] = "slipway:data:PreparedData"
+class PreparedDataResource(Resource[PreparedDataInputs]):
     inputs = PreparedDataInputs
     timeout_s: ClassVar[float] = 24 * 3600.0
 
     def create(self, context: Context, new: PreparedDataInputs) -> tuple[str, Outputs]:
         directory = Path(new.directory)
         if not is_prepared(directory):
-            python = children.run(
-                context,
-                "installing the hosts' environment",
-                COMMAND,
-                new.installation.environment_only,
-                str(ROOT),
-            )
+            installation = Installation(new.artifacts, new.bundle, new.root)
+            installing = "installing the hosts' environment"
+            python = children.run(context, installing, COMMAND, installation.environment_only, str(ROOT))
             # -P: the bundle's training package, not the one of the directory that sources are relative to.
             command = [python, "-P", "-m", "training.data.prepare", *new.arguments, "--out", new.directory]
-            code = {"PYTHONPATH": new.installation.directory}
+            code = {"PYTHONPATH": installation.directory}
             children.run(context, "preparing data", command, code, str(ROOT))
         return directory.name, _checked(new)
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Protocol
 
 from infra.providers import input_types
 
@@ -54,7 +54,7 @@ class DeadlineError(ResourceError):
 
 
 @dataclass(frozen=True)
-class Service:
+class RemoteService:
     """Who answers for a kind of resource: the real one by its host name, or what `variable` names in its place."""
 
     real: str
@@ -102,14 +102,24 @@ class Context:
             raise DeadlineError("not ready before its timeout; run `pulumi up` again to go on waiting")
 
 
-class Resource[I](ABC):
-    """One kind of thing. `inputs` is a frozen dataclass whose fields say what a change does."""
+class ResourceInputs(Protocol):
+    """The contract of a resource: a frozen dataclass with its token, whose fields say what a change of each does."""
 
     token: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+class Resource[I: ResourceInputs](ABC):
+    """One kind of thing, as the provider makes and keeps it."""
+
     inputs: type[I]
     timeout_s: ClassVar[float] = 600.0
     # Ask the engine to read before it plans, for things that can change without us.
     refresh_before_update: ClassVar[bool] = False
+
+    @property
+    def token(self) -> str:
+        return self.inputs.token
 
     @abstractmethod
     def create(self, context: Context, new: I) -> tuple[str, Outputs]:
@@ -127,7 +137,7 @@ class Resource[I](ABC):
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         """Remove it. What is already gone is fine."""
 
-    def service(self, values: Mapping[str, Any]) -> Service | None:
+    def service(self, values: Mapping[str, Any]) -> RemoteService | None:
         """Who would answer for these inputs or outputs now; None for what is on this machine."""
         del values
         return None
@@ -143,7 +153,7 @@ class Resource[I](ABC):
 
     def check(self, values: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Pairs of key and one sentence for inputs of the wrong name or type; unknown values pass."""
-        fields = {field.name: field for field in dataclasses.fields(cast(Any, self.inputs))}
+        fields = {field.name: field for field in dataclasses.fields(self.inputs)}
         hints = input_types.of(self.inputs)
         failures = [(key, f"'{key}' is not an input of {self.token}") for key in values if key not in fields]
         for name, field in fields.items():
@@ -164,7 +174,7 @@ class Resource[I](ABC):
         """Every input that differs, with what that means; `state` holds the outputs, where there are any."""
         del state
         changed: dict[str, OnChange] = {}
-        for field in dataclasses.fields(cast(Any, self.inputs)):
+        for field in dataclasses.fields(self.inputs):
             kind, default = field.metadata["on_change"], default_of(field)
             # A state that is older than an input has its default: an upgrade is no change.
             if kind is not OnChange.IGNORE and old.get(field.name, default) != new.get(field.name, default):
@@ -173,7 +183,7 @@ class Resource[I](ABC):
 
     def reasons(self, replaced: Iterable[str]) -> list[str]:
         """One line for each of these inputs that says why it replaces."""
-        table = {field.name: field.metadata.get("because") for field in dataclasses.fields(cast(Any, self.inputs))}
+        table = {field.name: field.metadata.get("because") for field in dataclasses.fields(self.inputs)}
         return [f"{name} replaces: {because}" for name in replaced if (because := table[name])]
 
     def parse(self, values: Mapping[str, Any]) -> I:

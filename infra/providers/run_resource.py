@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
+from infra.providers.inputs import RunInputs
+from infra.providers.resource import Context, Outputs, Resource, ResourceError
 from infra.runs import records
 from training.run_spec import RunSpec, parse
 
 
-@dataclass(frozen=True)
-class RunInputs:
-    directory: str = replaces()
-    run_spec: str = updates()
-    wheelhouse: str = updates()
-    bundle: str = updates()
-    overlay: list[str] = ignored()  # what replaces locked wheels; its hashes are in the wheelhouse's id
-
-
-class Run(Resource[RunInputs]):
-    token: ClassVar[str] = "slipway:run:Run"
+class RunResource(Resource[RunInputs]):
     inputs = RunInputs
 
     def create(self, context: Context, new: RunInputs) -> tuple[str, Outputs]:
@@ -35,7 +23,7 @@ class Run(Resource[RunInputs]):
         return self._enter(new)
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
-        del context, identifier, outputs  # a run outlives what it ran on
+        """A run outlives what it ran on."""
 
     def _enter(self, new: RunInputs) -> Outputs:
         spec: RunSpec = parse(new.run_spec)

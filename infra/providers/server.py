@@ -77,7 +77,7 @@ def _to_wire(value: Any) -> Any:
     return value
 
 
-class Server(provider_pb2_grpc.ResourceProviderServicer):
+class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
     """Speaks the engine's protocol for a table of resources."""
 
     def __init__(self, resources: Mapping[str, Resource[Any]], engine_address: str) -> None:
@@ -218,13 +218,12 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     def _context(self, request: Any, resource: Resource[Any]) -> Context:
         urn = request.urn
-
-        said = ""
+        latest = ""
 
         def report(message: str) -> None:
-            nonlocal said
-            if message != said:  # the engine counts the seconds itself; piped, each message is a line
-                said = message
+            nonlocal latest
+            if message != latest:  # the engine counts the seconds itself; piped, each message is a line
+                latest = message
                 self._log(engine_pb2.INFO, message, urn, ephemeral=True)
 
         return Context(
@@ -319,7 +318,7 @@ def end_with_engine(on_end: Callable[[], None]) -> None:
 
 def serve(resources: Mapping[str, Resource[Any]], on_end: Callable[[], None]) -> None:
     """Serve until the engine ends us or is gone. The engine's address is the last argument."""
-    serve_plugin(Server(resources, sys.argv[-1] if len(sys.argv) > 1 else ""), on_end)
+    serve_plugin(ProviderServer(resources, sys.argv[-1] if len(sys.argv) > 1 else ""), on_end)
 
 
 def serve_plugin(servicer: provider_pb2_grpc.ResourceProviderServicer, on_end: Callable[[], None]) -> None:

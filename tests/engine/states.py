@@ -26,8 +26,8 @@ from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.records import Request
 from infra.paths import ROOT
 from infra.targets.tpu_vm.plan import artifacts
-from infra.targets.tpu_vm.provider.queued_resource import QueuedResource
 from infra.targets.tpu_vm.provider.tpu_inputs import fingerprint
+from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 from tests.engine import test_foundation
 from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import PROJECT, emulated, settings_of, write
@@ -62,7 +62,7 @@ def contents(resources: Iterable[Mapping[str, Any]]) -> dict[str, str]:
             case "slipway:artifacts:Wheelhouse":
                 found |= {"{wheelhouse}": inputs["wheelhouse"]}
             case "slipway:tpu:QueuedResource":
-                request = QueuedResource().parse(inputs)
+                request = TpuRequestResource().parse(inputs)
                 found["{startup-script}"] = request.metadata["startup-script"]
                 found["{metadata}"] = fingerprint(request).partition("-")[2]
             case "slipway:local:Host":

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from infra import names
+from infra.emulated import QUESTIONS
 from infra.emulators.object_store import ObjectStore
-from infra.google_cloud.google_project import ENDPOINT
 from infra.targets.foundation import doctor as foundation_doctor
 from infra.targets.foundation.settings import FoundationSettings
 from tests.emulators.google_apis import ACCOUNT, GoogleApis, GoogleProject
@@ -54,7 +54,7 @@ def google(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoogleAp
     with GoogleApis(project) as server, ObjectStore(tmp_path / "buckets", buckets) as store:
         server.write_credentials(tmp_path / "key.json")
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
-        monkeypatch.setenv(ENDPOINT, server.url)
+        monkeypatch.setenv(QUESTIONS, server.url)
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
         yield server
 

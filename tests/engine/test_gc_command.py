@@ -18,11 +18,13 @@ from tests.engine.clone import Clone, said
 PROGRAM = """
 import os
 from pulumi import ResourceOptions
-from infra.components.resources import Bundle, BundleArgs, Wheelhouse, WheelhouseArgs
+from infra.components.resources import StoredBundle, StoredWheelhouse
+from infra.providers.inputs import StoredBundleInputs, StoredWheelhouseInputs
 store = os.environ["STORE"]
-Wheelhouse("wheelhouse", WheelhouseArgs(store=store, wheelhouse="1" * 16, arguments=[]), ResourceOptions())
-bundle = BundleArgs(store=store, bundle="2" * 16, run_spec="", wheelhouse="1" * 16, lock="", model_file="")
-Bundle("bundle", bundle, ResourceOptions())
+wheelhouse = StoredWheelhouseInputs(store=store, wheelhouse="1" * 16, arguments=[])
+StoredWheelhouse("wheelhouse", wheelhouse, ResourceOptions())
+bundle = StoredBundleInputs(store=store, bundle="2" * 16, run_spec="", wheelhouse="1" * 16, lock="", model_file="")
+StoredBundle("bundle", bundle, ResourceOptions())
 """
 SHA = {name: f"{number:064x}" for number, name in enumerate(["used", "recorded", "orphan", "unused"])}
 

@@ -9,8 +9,8 @@ import pytest
 
 from infra.artifacts import uses
 from infra.artifacts.store import open_store
+from infra.emulated import TPU
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
-from infra.targets.tpu_vm.provider.tpu_api import ENDPOINT
 from tests.engine import states
 from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import PROJECT, emulated, write
@@ -42,7 +42,7 @@ def test_destroy_at_another_endpoint_touches_nothing_and_says_where_to(
     up = clone.pulumi("up", STACK)
     assert up.returncode == 0, said(up)
     with TpuApi(Cloud(Timings.instant())) as other:
-        monkeypatch.setenv(ENDPOINT, other.url)
+        monkeypatch.setenv(TPU, other.url)
         for verb in ("destroy", "preview", "up"):
             refused = clone.pulumi(verb, STACK)
             assert refused.returncode != 0, said(refused)
@@ -50,7 +50,7 @@ def test_destroy_at_another_endpoint_touches_nothing_and_says_where_to(
         assert other.cloud.requests == {}
         assert [call.rpc for call in other.calls] == []
     assert len(api.cloud.nodes) == 1
-    monkeypatch.setenv(ENDPOINT, api.url)
+    monkeypatch.setenv(TPU, api.url)
     destroyed = clone.pulumi("destroy", STACK)
     assert destroyed.returncode == 0, said(destroyed)
     assert (api.cloud.requests, api.cloud.nodes) == ({}, {})

@@ -17,16 +17,15 @@ import pytest
 
 from infra.emulators.tpu_api import TpuApi
 from infra.preview.planned_changes import changes
-from infra.providers.bundle_resource import Bundle
 from infra.providers.resource import OnChange, Resource
-from infra.providers.wheelhouse_resource import Wheelhouse
+from infra.providers.stored_bundle_resource import StoredBundleResource
+from infra.providers.stored_wheelhouse_resource import StoredWheelhouseResource
 from infra.stack_file.settings import any_from_file, stack_names
-from infra.targets.tpu_vm.component import TpuSliceArgs
 from infra.targets.tpu_vm.declare import slice_args
 from infra.targets.tpu_vm.plan import plan
-from infra.targets.tpu_vm.provider.queued_resource import QueuedResource
-from infra.targets.tpu_vm.provider.slice_ready import SliceReady
-from infra.targets.tpu_vm.provider.tpu_stack_guard import TpuStackGuard
+from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource
+from infra.targets.tpu_vm.provider.tpu_guard_resource import TpuStackGuardResource
+from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import PROJECT, emulated, settings_of, write
@@ -99,11 +98,11 @@ def test_the_preview_says_size_place_cost_and_quota(clone: Clone) -> None:
 # --- what a change changes ---
 
 RESOURCES: dict[str, Resource[Any]] = {
-    "guard": TpuStackGuard(),
-    "wheelhouse": Wheelhouse(),
-    "bundle": Bundle(),
-    "request": QueuedResource(),
-    "ready": SliceReady(),
+    "guard": TpuStackGuardResource(),
+    "wheelhouse": StoredWheelhouseResource(),
+    "bundle": StoredBundleResource(),
+    "request": TpuRequestResource(),
+    "ready": SliceReadyResource(),
 }
 # One other value for each key of a stack.
 OTHER: dict[str, Any] = {
@@ -152,9 +151,11 @@ BEFORE: dict[str, dict[str, Any]] = {
 FIXED = {"stack", "target", "data", "region", "model_file", "channel", "overlay"}  # other stacks, or files of one's own
 
 
-def declared(stack: str, **changed: Any) -> TpuSliceArgs:
+def declared(stack: str, **changed: Any) -> dict[str, Any]:
+    """The inputs of every resource."""
     settings = settings_of(stack, **{"max_chips": 2000, "max_usd_per_hour": 1e6} | changed)
-    return slice_args(settings, plan(settings))
+    args = dataclasses.asdict(slice_args(settings, plan(settings)))
+    return args | args.pop("software")
 
 
 @pytest.mark.parametrize("stack", ["v6e-32", "v6e-8x16"])
@@ -170,11 +171,10 @@ def test_a_change_of_one_field_changes_what_the_golden_file_names(stack: str) ->
         before, after = declared(stack, **before), declared(stack, **before | {key: value})
         lines.append(f"{key}:")
         for field, resource in RESOURCES.items():
-            old, new = (dataclasses.asdict(getattr(args, field)) for args in (before, after))
-            found = resource.changes(old, new)
-            if found:
-                action = "replace" if OnChange.REPLACE in found.values() else "update"
-                lines.append(f"  {action} {field} ({', '.join(sorted(found))})")
+            changed = resource.changes(before[field], after[field])
+            if changed:
+                action = "replace" if OnChange.REPLACE in changed.values() else "update"
+                lines.append(f"  {action} {field} ({', '.join(sorted(changed))})")
         if lines[-1] == f"{key}:":
             lines[-1] = f"{key}: nothing"
     check_golden(f"changes/{stack}.txt", "\n".join(lines) + "\n")

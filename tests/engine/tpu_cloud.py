@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.emulated import TPU
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
 from infra.operate import emulated_cloud
 from infra.paths import ROOT
 from infra.stack_file.settings import check
-from infra.targets.tpu_vm.provider.tpu_api import ENDPOINT
 from infra.targets.tpu_vm.provider.tpu_cleanup import APPEARS
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from tests.engine.clone import Clone
@@ -55,7 +55,7 @@ def emulated(work: Path, likes: list[str], timings: Timings | None = None) -> It
         ObjectStore(root, buckets) as store,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setenv(ENDPOINT, api.url)
+        patch.setenv(TPU, api.url)
         patch.setenv(APPEARS, "1")  # what is asked for is there at once, and the engine's clock is real
         patch.setenv("STORAGE_EMULATOR_HOST", store.url)
         yield api

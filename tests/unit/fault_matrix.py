@@ -24,6 +24,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
+from infra import emulated
 from infra.emulators.tpu_api import Behaviour, Call, Cloud, FaultKind, QuotaTier, Timings, TpuApi, ZoneRefusal
 from infra.emulators.tpu_api.records import Hidden, NodeState
 from infra.providers.resource import ResourceError
@@ -188,7 +189,7 @@ class Start:
 
 def start_of(verb: str) -> Start:
     with TpuApi(Cloud(TIMINGS, ALL[verb].behaviour)) as api:
-        os.environ[tpu_api.ENDPOINT] = api.url
+        os.environ[emulated.TPU] = api.url
         stack = Stack(wanted(), api.advance)
         ALL[verb].before(stack, api.cloud)
         begun = (copy.deepcopy(api.cloud.snapshot()), copy.deepcopy(stack.state), stack.request)
@@ -216,7 +217,7 @@ def cases(verb: str, calls: Sequence[Call]) -> list[Case]:
 
 def _act(case: Case, start: Start, port: int, pipe: Connection) -> None:
     """Says each checkpoint and each pause, and goes on when told to."""
-    os.environ[tpu_api.ENDPOINT] = f"http://127.0.0.1:{port}"
+    os.environ[emulated.TPU] = f"http://127.0.0.1:{port}"
 
     def ask(kind: str, value: Any) -> Any:
         pipe.send((kind, value))
@@ -256,7 +257,7 @@ def run(case: Case, start: Start) -> None:
             theirs.send(("broken", traceback.format_exc()))
         os._exit(status)
     theirs.close()
-    os.environ[tpu_api.ENDPOINT] = api.url
+    os.environ[emulated.TPU] = api.url
     with api:
         kept, said = _watch(case, start, api, actor, ours)
         stack = Stack(start.request, api.advance, state=kept)

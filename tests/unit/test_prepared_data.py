@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.providers.prepared_data_resource import PreparedData, PreparedDataInputs
+from infra.providers.inputs import PreparedDataInputs
+from infra.providers.prepared_data_resource import PreparedDataResource
 from infra.providers.resource import Context, ResourceError
 from infra.stack_file.settings import SettingsError, check
 from infra.targets.local import plan
@@ -82,11 +83,11 @@ def created(directory: Path) -> str:
     inputs = PreparedDataInputs(str(directory), 1000, 1, "keep", [], "", "", "")
     call = Context("", time.monotonic() + 60, threading.Event(), lambda _: None, lambda _: None)
     try:
-        identifier, outputs = PreparedData().create(call, inputs)
+        identifier, outputs = PreparedDataResource().create(call, inputs)
     except ResourceError as error:
-        assert PreparedData().read(call, directory.name, dataclasses.asdict(inputs)) is None
+        assert PreparedDataResource().read(call, directory.name, dataclasses.asdict(inputs)) is None
         return str(error)
-    assert PreparedData().update(call, identifier, outputs, inputs) == outputs
+    assert PreparedDataResource().update(call, identifier, outputs, inputs) == outputs
     assert outputs == {"train_tokens": TOKENS, "heldout_tokens": TOKENS}
     return identifier
 

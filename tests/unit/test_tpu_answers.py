@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from infra.emulated import TPU
 from infra.emulators.tpu_api import Behaviour, Cloud, QuotaTier, Timings, TpuApi, ZoneRefusal
 from infra.emulators.tpu_api.records import Hidden, NodeState
 from infra.providers.resource import Context, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api
-from infra.targets.tpu_vm.provider.tpu_api import ENDPOINT
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, body, fingerprint
 from infra.targets.tpu_vm.provider.tpu_request import Known
 from tests.unit.tpu_stack import ZONES, EmulatedContext, Stack, wanted
@@ -30,7 +30,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         api = TpuApi(Cloud(TIMINGS, behaviour))
         api.__enter__()
         started.append(api)
-        monkeypatch.setenv(ENDPOINT, api.url)
+        monkeypatch.setenv(TPU, api.url)
         return api
 
     yield begin

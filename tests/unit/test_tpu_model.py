@@ -14,11 +14,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from infra.emulated import TPU
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
 from infra.emulators.tpu_api.checks import Place
 from infra.names import STACK_LABEL
 from infra.providers.resource import ResourceError
-from infra.targets.tpu_vm.provider.tpu_api import ENDPOINT, types
+from infra.targets.tpu_vm.provider.tpu_api import types
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, body
 from tests.unit.tpu_stack import ZONES, Stack, wanted
 
@@ -48,7 +49,7 @@ class Stacks(RuleBasedStateMachine):
         super().__init__()
         self.api = TpuApi(Cloud(TIMINGS))
         self.api.__enter__()
-        os.environ[ENDPOINT] = self.api.url
+        os.environ[TPU] = self.api.url
         self.foreign = Stack(wanted("other", zones=ZONES[:1]), self.api.advance)
         self.foreign.up()
         self.theirs = dict(self.api.cloud.requests)
@@ -137,7 +138,7 @@ class Stacks(RuleBasedStateMachine):
 
 
 def test_state_and_cloud_agree_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ENDPOINT, "")  # set by each example, and put back at the end
+    monkeypatch.setenv(TPU, "")  # set by each example, and put back at the end
     wished = settings(
         max_examples=60,
         stateful_step_count=50,
@@ -157,7 +158,7 @@ def test_state_and_cloud_agree_whatever_happens(monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[TpuApi]:
     with TpuApi(Cloud(TIMINGS), page_size=1) as api:
-        monkeypatch.setenv(ENDPOINT, api.url)
+        monkeypatch.setenv(TPU, api.url)
         yield api
 
 
@@ -187,7 +188,7 @@ def test_32_slices_among_200_foreign_requests_in_pages_of_one(api: TpuApi) -> No
 @pytest.mark.parametrize("skew_s", [-600, 600])
 def test_clocks_ten_minutes_apart(monkeypatch: pytest.MonkeyPatch, skew_s: float) -> None:
     with TpuApi(Cloud(TIMINGS, now_s=time.time() + skew_s)) as api:
-        monkeypatch.setenv(ENDPOINT, api.url)
+        monkeypatch.setenv(TPU, api.url)
         stack = Stack(wanted(), api.advance)
         stack.up()
         assert stack.changes() == []

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from infra.emulated import TPU
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
 from infra.names import OWNER_LABEL
 from infra.providers.resource import ResourceError
-from infra.targets.tpu_vm.provider.tpu_api import ENDPOINT
 from infra.targets.tpu_vm.provider.tpu_inputs import fingerprint
-from infra.targets.tpu_vm.provider.tpu_ownership import Claim, age, tail
+from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim, age, tail
 from tests.unit.tpu_stack import ZONES, Stack, wanted
 
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
@@ -24,7 +24,7 @@ COMMAND = "gcloud compute tpus queued-resources delete q-s --zone=us-east5-b --p
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[TpuApi]:
     with TpuApi(Cloud(TIMINGS)) as api:
-        monkeypatch.setenv(ENDPOINT, api.url)
+        monkeypatch.setenv(TPU, api.url)
         yield api
 
 
@@ -153,7 +153,7 @@ def test_a_fingerprint_of_0_1_0_is_still_the_same() -> None:
 
 
 def test_a_claim_covers_the_states_own_and_the_owners_own() -> None:
-    claim = Claim("s", "alice", "m1")
+    claim = StackClaim("s", "alice", "m1")
     labels = {"slipway-stack": "s", "slipway-owner": "alice", "slipway-made": "m2-f"}
     assert claim.covers(labels) and not claim.knows(labels)
     assert claim.knows(labels | {"slipway-owner": "bob", "slipway-made": "m1-f"})

@@ -15,8 +15,8 @@ from infra.names import STACK_LABEL
 from infra.paths import ROOT
 from infra.providers.input_types import UNKNOWN
 from infra.providers.resource import OnChange, ResourceError
-from infra.targets.tpu_vm.provider.queued_resource import QueuedResource
-from infra.targets.tpu_vm.provider.slice_ready import SliceReady, ready_hosts
+from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource, ready_hosts
+from infra.targets.tpu_vm.provider.tpu_guard_resource import TpuStackGuardResource
 from infra.targets.tpu_vm.provider.tpu_inputs import (
     METADATA_LIMIT,
     QueuedResourceInputs,
@@ -26,7 +26,7 @@ from infra.targets.tpu_vm.provider.tpu_inputs import (
     problems,
     same_terms,
 )
-from infra.targets.tpu_vm.provider.tpu_stack_guard import TpuStackGuard
+from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 
 ZONE = "us-east5-b"
 REQUEST = QueuedResourceInputs(
@@ -164,27 +164,27 @@ def test_google_has_every_field_that_is_sent() -> None:
 )
 def test_what_the_api_would_refuse_is_refused_at_preview(changes: dict[str, Any], key: str, message: str) -> None:
     values = dataclasses.asdict(with_(**changes))
-    ((found, sentence),) = QueuedResource().check(values)
+    ((found, sentence),) = TpuRequestResource().check(values)
     assert found == key
     assert message in sentence
 
 
 def test_values_that_are_not_known_yet_pass() -> None:
-    assert QueuedResource().check(dataclasses.asdict(REQUEST) | {"service_account": UNKNOWN}) == []
+    assert TpuRequestResource().check(dataclasses.asdict(REQUEST) | {"service_account": UNKNOWN}) == []
 
 
 def test_labels_tags_metadata_and_description_are_patched_and_all_else_replaces_with_a_reason() -> None:
     kinds = {
         resource: {field.name: field.metadata["on_change"] for field in dataclasses.fields(resource.inputs)}
-        for resource in (QueuedResource(), SliceReady(), TpuStackGuard())
+        for resource in (TpuRequestResource(), SliceReadyResource(), TpuStackGuardResource())
     }
     for resource, table in kinds.items():
         replaced = [name for name, kind in table.items() if kind is OnChange.REPLACE]
         assert len(resource.reasons(replaced)) == len(replaced), "a replacement without a reason"
-    request = next(table for resource, table in kinds.items() if isinstance(resource, QueuedResource))
+    request = next(table for resource, table in kinds.items() if isinstance(resource, TpuRequestResource))
     updated = {name for name, kind in request.items() if kind is OnChange.UPDATE}
     assert updated == {"labels", "tags", "metadata", "description"}
-    assert QueuedResource().reasons(["tier"]) == [
+    assert TpuRequestResource().reasons(["tier"]) == [
         "tier replaces: the queue serves a request on the terms it was made with"
     ]
 
@@ -192,7 +192,7 @@ def test_labels_tags_metadata_and_description_are_patched_and_all_else_replaces_
 def test_other_zones_to_try_do_not_give_up_the_one_that_it_is_in() -> None:
     def change(here: str, zones: list[str]) -> OnChange | None:
         old, new = dataclasses.asdict(REQUEST), dataclasses.asdict(with_(zones=zones))
-        return QueuedResource().changes(old, new, {"zone": here}).get("zones")
+        return TpuRequestResource().changes(old, new, {"zone": here}).get("zones")
 
     assert change("us-east5-a", ["us-east5-b", "us-east5-a"]) is None
     assert change("us-east5-a", ["us-east5-a"]) is OnChange.UPDATE
@@ -210,7 +210,7 @@ def test_a_fingerprint_tells_what_only_a_new_request_can_change() -> None:
 
 
 def test_what_has_ended_is_asked_for_anew_and_waited_for_anew() -> None:
-    resource = QueuedResource()
+    resource = TpuRequestResource()
     assert resource.drift({"state": "ACTIVE"}) == []
     for state in (
         {"state": "SUSPENDED"},

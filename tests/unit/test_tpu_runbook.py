@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from infra.emulated import TPU
 from infra.emulators.tpu_api import Behaviour, Cloud, FaultKind, OperationEnds, QuotaRefusal, QuotaTier, Timings, TpuApi
 from infra.providers.resource import ResourceError
-from infra.targets.tpu_vm.provider.tpu_api import ENDPOINT
 from tests.unit.tpu_stack import ZONES, Stack, wanted
 
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
@@ -18,7 +18,7 @@ TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[TpuApi]:
     with TpuApi(Cloud(TIMINGS)) as api:
-        monkeypatch.setenv(ENDPOINT, api.url)
+        monkeypatch.setenv(TPU, api.url)
         yield api
 
 
@@ -83,7 +83,7 @@ def test_quota_is_said_however_the_service_refuses(
     monkeypatch: pytest.MonkeyPatch, how: QuotaRefusal, ends: OperationEnds
 ) -> None:
     with TpuApi(Cloud(TIMINGS, Behaviour(quota_refusal=how, create_ends=ends))) as api:
-        monkeypatch.setenv(ENDPOINT, api.url)
+        monkeypatch.setenv(TPU, api.url)
         api.cloud.set_quota("p", "us-east5-b", "v6e", 0, QuotaTier.SPOT)
         stack = Stack(wanted(zones=ZONES[:1]), api.advance, wait_deadline_s=600)
         sentence = refused(stack)

@@ -18,7 +18,7 @@ from infra.stack_file.settings import SettingsError, any_from_file, check, from_
 from infra.targets import registry
 from infra.targets.registry import Target
 from infra.targets.tpu_vm.plan import plan
-from infra.targets.tpu_vm.provider.queued_resource import problems
+from infra.targets.tpu_vm.provider.tpu_inputs import problems
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
 SHIPPED = (STACKS / "Pulumi.v6e-32.yaml").read_text()

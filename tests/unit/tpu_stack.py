@@ -14,14 +14,18 @@ from typing import Any
 
 from infra.names import OWNER_LABEL, STACK_LABEL
 from infra.providers.resource import Context, OnChange, Resource, ResourceError
-from infra.targets.tpu_vm.provider.queued_resource import QueuedResource
-from infra.targets.tpu_vm.provider.slice_ready import SliceReady, SliceReadyInputs
-from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
-from infra.targets.tpu_vm.provider.tpu_stack_guard import TpuStackGuard, TpuStackGuardInputs
+from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource
+from infra.targets.tpu_vm.provider.tpu_guard_resource import TpuStackGuardResource
+from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs, TpuStackGuardInputs
+from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 
 OWNER = "alice"
 ZONES = ["us-east5-b", "us-east5-a"]
-RESOURCES: dict[str, Resource[Any]] = {"guard": TpuStackGuard(), "request": QueuedResource(), "ready": SliceReady()}
+RESOURCES: dict[str, Resource[Any]] = {
+    "guard": TpuStackGuardResource(),
+    "request": TpuRequestResource(),
+    "ready": SliceReadyResource(),
+}
 
 
 class EmulatedContext(Context):
@@ -101,12 +105,12 @@ class Stack:
             if RESOURCES[name].refresh_before_update:
                 self._read(name)
         planned = [name for name in RESOURCES if name not in self.state or self.state[name]["failed"]]
-        return planned + [name for name, kept in self.state.items() if RESOURCES[name].drift(kept["outputs"])]
+        return planned + [name for name, entry in self.state.items() if RESOURCES[name].drift(entry["outputs"])]
 
     def destroy(self) -> None:
         for name in [name for name in reversed(RESOURCES) if name in self.state]:
-            kept = self.state[name]
-            RESOURCES[name].delete(self._context(name), kept["id"], kept["inputs"] | kept["outputs"])
+            entry = self.state[name]
+            RESOURCES[name].delete(self._context(name), entry["id"], entry["inputs"] | entry["outputs"])
             del self.state[name]
             self.checkpoint()
 
@@ -114,27 +118,27 @@ class Stack:
         resource = RESOURCES[name]
         if name in self.state and resource.refresh_before_update:
             self._read(name)
-        kept = self.state.get(name)
-        if kept is None:
+        entry = self.state.get(name)
+        if entry is None:
             self._create(name, inputs)
             return
-        changes = resource.changes(kept["inputs"], inputs, kept["outputs"])
+        changes = resource.changes(entry["inputs"], inputs, entry["outputs"])
         if OnChange.REPLACE in changes.values():
-            resource.delete(self._context(name), kept["id"], kept["outputs"])
+            resource.delete(self._context(name), entry["id"], entry["outputs"])
             del self.state[name]
             self.checkpoint()
             self._create(name, inputs)
-        elif changes or kept["failed"] or resource.drift(kept["outputs"]):
+        elif changes or entry["failed"] or resource.drift(entry["outputs"]):
             context = self._context(name)
-            context.accept(kept["id"], {})
+            context.accept(entry["id"], {})
             self._act(
                 name,
                 context,
                 inputs,
-                lambda: (kept["id"], resource.update(context, kept["id"], kept["outputs"], resource.parse(inputs))),
+                lambda: (entry["id"], resource.update(context, entry["id"], entry["outputs"], resource.parse(inputs))),
             )
         else:
-            kept["inputs"] = inputs
+            entry["inputs"] = inputs
 
     def _create(self, name: str, inputs: dict[str, Any]) -> None:
         context = self._context(name)
@@ -154,17 +158,17 @@ class Stack:
             self.checkpoint()
 
     def _read(self, name: str) -> None:
-        kept = self.state[name]
-        found = RESOURCES[name].read(self._context(name), kept["id"], kept["outputs"])
-        if found is None:
+        entry = self.state[name]
+        outputs = RESOURCES[name].read(self._context(name), entry["id"], entry["outputs"])
+        if outputs is None:
             del self.state[name]
         else:
-            kept["outputs"] |= found
+            entry["outputs"] |= outputs
         self.checkpoint()
 
     def _keep(self, name: str, identifier: str, inputs: dict[str, Any], outputs: dict[str, Any], failed: bool) -> None:
-        kept = {"id": identifier, "inputs": inputs, "outputs": {**inputs, **outputs}, "failed": failed}
-        self.state[name] = json.loads(json.dumps(kept))
+        entry = {"id": identifier, "inputs": inputs, "outputs": {**inputs, **outputs}, "failed": failed}
+        self.state[name] = json.loads(json.dumps(entry))
 
     def _context(self, name: str) -> EmulatedContext:
         return EmulatedContext(self.advance, self.lines, RESOURCES[name].timeout_s)

@@ -6,30 +6,29 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components.resources import (
-    Bundle,
-    BundleArgs,
-    LocalHost,
-    LocalHostArgs,
-    PreparedData,
-    PreparedDataArgs,
-    Run,
-    RunArgs,
-    StackGuard,
-    StackGuardArgs,
-    Wheelhouse,
-    WheelhouseArgs,
-)
+from infra.components.resources import PreparedData, Run, SlipwayResource, child_after
+from infra.components.stored_software import StoredSoftwareArgs, store_software
+from infra.providers.inputs import PreparedDataInputs, RunInputs
+from infra.targets.local.provider.local_inputs import LocalHostInputs, LocalStackGuardInputs
+
+
+class LocalStackGuard(SlipwayResource[LocalStackGuardInputs]):
+    """Declare it first: its delete runs last and removes what the state never learned of."""
+
+
+class LocalHost(SlipwayResource[LocalHostInputs]):
+    """One host of a local stack."""
+
+    health: pulumi.Output[str]
 
 
 @dataclass(frozen=True)
 class LocalStackArgs:
-    guard: StackGuardArgs
-    wheelhouse: WheelhouseArgs
-    bundle: BundleArgs
-    data: PreparedDataArgs | None
-    run: RunArgs
-    hosts: tuple[LocalHostArgs, ...]
+    guard: LocalStackGuardInputs
+    software: StoredSoftwareArgs
+    data: PreparedDataInputs | None
+    run: RunInputs
+    hosts: tuple[LocalHostInputs, ...]
 
 
 class LocalStack(pulumi.ComponentResource):
@@ -37,17 +36,12 @@ class LocalStack(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: LocalStackArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:local:Stack", name, None, opts)
-
-        def after(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
-            return pulumi.ResourceOptions(parent=self, depends_on=list(resources))
-
-        guard = StackGuard("guard", args.guard, after())
-        wheelhouse = Wheelhouse("wheelhouse", args.wheelhouse, after(guard))
-        bundle = Bundle("bundle", args.bundle, after(guard))
-        installed = (guard, wheelhouse, bundle)
-        data = [PreparedData("data", args.data, after(*installed))] if args.data else []
-        run = Run("run", args.run, after(guard, *data))
-        hosts = [LocalHost(f"host-{host.index}", host, after(*installed, *data, run)) for host in args.hosts]
+        guard = LocalStackGuard("guard", args.guard, child_after(self))
+        installed = (guard, *store_software(args.software, self, guard))
+        data = [PreparedData("data", args.data, child_after(self, *installed))] if args.data else []
+        run = Run("run", args.run, child_after(self, guard, *data))
+        hosts_options = child_after(self, *installed, *data, run)
+        hosts = [LocalHost(f"host-{host.index}", host, hosts_options) for host in args.hosts]
         self.run_id = run.run_id
         self.health = pulumi.Output.all(*[host.health for host in hosts]).apply(lambda words: sorted(set(words)))
         self.register_outputs({"run_id": self.run_id, "health": self.health})

@@ -4,70 +4,56 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infra.components.resources import (
-    BundleArgs,
-    LocalHostArgs,
-    PreparedDataArgs,
-    RunArgs,
-    StackGuardArgs,
-    WheelhouseArgs,
-)
+from infra.components.stored_software import stored_software_args
 from infra.paths import WORK
+from infra.providers.inputs import PreparedDataInputs, RunInputs
 from infra.runs import records
 from infra.targets.local.component import LocalStack, LocalStackArgs
 from infra.targets.local.plan import LocalPlan, describe, plan
+from infra.targets.local.provider.local_inputs import LocalHostInputs, LocalStackGuardInputs
 from infra.targets.local.settings import LocalSettings
 from training.run_spec import RunSpec
 
 
 def declare(settings: LocalSettings) -> tuple[RunSpec, tuple[str, ...]]:
     """Plan the stack and declare its resources."""
-    made = plan(settings)
-    LocalStack(settings.stack, stack_args(made, WORK))
-    return made.spec, (describe(made.spec), *made.notices)
+    local_plan = plan(settings)
+    LocalStack(settings.stack, stack_args(local_plan, WORK))
+    return local_plan.spec, (describe(local_plan.spec), *local_plan.notices)
 
 
-def stack_args(made: LocalPlan, work: Path) -> LocalStackArgs:
+def stack_args(local_plan: LocalPlan, work: Path) -> LocalStackArgs:
     """The component's arguments of a plan."""
-    spec, text = made.spec, made.spec.to_yaml()
-    software, store, root = made.software, str(work / "artifacts"), str(work / "installed")
-    contents, wheels = software.contents, software.wheelhouse
-    data = spec.data and PreparedDataArgs(
+    spec, software = local_plan.spec, local_plan.software
+    text, store, root = spec.to_yaml(), str(work / "artifacts"), str(work / "installed")
+    data = spec.data and PreparedDataInputs(
         directory=spec.data.directory,
         tokens_needed=spec.steps * spec.tokens_per_step,
         max_epochs=spec.data.max_epochs,
-        on_destroy=made.on_destroy,
-        arguments=list(made.prepare),
+        on_destroy=local_plan.on_destroy,
+        arguments=list(local_plan.prepare),
         artifacts=store,
         bundle=software.bundle,
         root=root,
     )
-    hosts_args = tuple(
-        LocalHostArgs(
-            directory=str(made.paths.host(i)),
-            index=i,
+    hosts = tuple(
+        LocalHostInputs(
+            directory=str(local_plan.paths.host(index)),
+            index=index,
             count=spec.hosts,
-            coordinator=made.coordinator,
+            coordinator=local_plan.coordinator,
             run_spec=text,
             artifacts=store,
             bundle=software.bundle,
             root=root,
             cache=str(work / "cache"),
         )
-        for i in range(spec.hosts)
+        for index in range(spec.hosts)
     )
     return LocalStackArgs(
-        guard=StackGuardArgs(str(made.paths.root), made.on_destroy),
-        wheelhouse=WheelhouseArgs(store, wheels.id, software.build_arguments),
-        bundle=BundleArgs(
-            store=store,
-            bundle=software.bundle,
-            run_spec=text,
-            wheelhouse=wheels.id,
-            lock=str(contents.lock),
-            model_file=str(contents.model_file or ""),
-        ),
+        guard=LocalStackGuardInputs(str(local_plan.paths.root), local_plan.on_destroy),
+        software=stored_software_args(software, store),
         data=data,
-        run=RunArgs(str(records.directory(spec)), text, wheels.id, software.bundle, software.overlay),
-        hosts=hosts_args,
+        run=RunInputs(str(records.directory(spec)), text, software.wheelhouse.id, software.bundle, software.overlay),
+        hosts=hosts,
     )

@@ -17,11 +17,11 @@ from pathlib import Path
 import psutil
 
 from infra.host_software.installation import COMMAND, Installation
+from infra.paths import RUN_SPEC
 from infra.targets.local import processes
 from training.host_status import FILE_NAME, HostStatus, read_status
 
 RECORD = "host.json"
-RUN_SPEC = "run_spec.yaml"
 LOG = "host.log"
 STOP_GRACE_S = 90.0  # SIGTERM saves a checkpoint first; after that the group is killed
 POLL_S = 0.2

@@ -8,44 +8,33 @@ from typing import Any, cast
 
 import pulumi
 
-from infra.components.resources import Bundle, BundleArgs, Ours, Wheelhouse, WheelhouseArgs
-from infra.targets.tpu_vm.provider.slice_ready import SliceReadyInputs
-from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
-from infra.targets.tpu_vm.provider.tpu_stack_guard import TpuStackGuardInputs
+from infra.components.resources import SlipwayResource, child_after
+from infra.components.stored_software import StoredSoftwareArgs, store_software
+from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs, TpuStackGuardInputs
 
 
-class TpuStackGuard(Ours):
+class TpuStackGuard(SlipwayResource[TpuStackGuardInputs]):
     """Declare it first: its delete runs last and removes what the state never learned of."""
 
-    def __init__(self, name: str, args: TpuStackGuardInputs, opts: pulumi.ResourceOptions) -> None:
-        super().__init__("slipway:tpu:StackGuard", name, args, (), opts)
 
-
-class QueuedResource(Ours):
+class QueuedResource(SlipwayResource[QueuedResourceInputs]):
     """A request for slices; there as soon as it is accepted, in one of its zones."""
 
     made: pulumi.Output[str]
 
-    def __init__(self, name: str, args: QueuedResourceInputs, opts: pulumi.ResourceOptions) -> None:
-        super().__init__("slipway:tpu:QueuedResource", name, args, ("made",), opts)
 
-
-class SliceReady(Ours):
+class SliceReady(SlipwayResource[SliceReadyInputs]):
     """The wait for a request's hosts."""
 
     state: pulumi.Output[str]
     ready: pulumi.Output[int]
     zone: pulumi.Output[str]
 
-    def __init__(self, name: str, args: SliceReadyInputs, opts: pulumi.ResourceOptions) -> None:
-        super().__init__("slipway:tpu:SliceReady", name, args, ("state", "ready", "zone"), opts)
-
 
 @dataclass(frozen=True)
 class TpuSliceArgs:
     guard: TpuStackGuardInputs
-    wheelhouse: WheelhouseArgs
-    bundle: BundleArgs
+    software: StoredSoftwareArgs
     request: QueuedResourceInputs
     ready: SliceReadyInputs  # its `made` follows from the request
 
@@ -55,15 +44,10 @@ class TpuSlice(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: TpuSliceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:tpu:Slice", name, None, opts)
-
-        def after(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
-            return pulumi.ResourceOptions(parent=self, depends_on=list(resources))
-
-        guard = TpuStackGuard("guard", args.guard, after())
-        wheelhouse = Wheelhouse("wheelhouse", args.wheelhouse, after(guard))
-        bundle = Bundle("bundle", args.bundle, after(guard))
-        request = QueuedResource("request", args.request, after(guard, wheelhouse, bundle))
+        guard = TpuStackGuard("guard", args.guard, child_after(self))
+        software = store_software(args.software, self, guard)
+        request = QueuedResource("request", args.request, child_after(self, guard, *software))
         made = cast(Any, request.made)  # an output where the provider will see its value
-        ready = SliceReady("ready", dataclasses.replace(args.ready, made=made), after(request))
+        ready = SliceReady("ready", dataclasses.replace(args.ready, made=made), child_after(self, request))
         self.state, self.zone = ready.state, ready.zone
         self.register_outputs({"state": self.state, "zone": self.zone})

@@ -9,12 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service, ignored, replaces, updates
+from infra.providers.resource import (
+    Context,
+    Outputs,
+    RemoteService,
+    Resource,
+    ResourceError,
+    ignored,
+    replaces,
+    updates,
+)
 from infra.providers.server import serve
 
 
 @dataclass(frozen=True)
 class ThingInputs:
+    token: ClassVar[str] = "sample:index:Thing"
     path: str = replaces()
     size: int = updates()
     gate: str = ignored(default="")  # create waits until this file exists
@@ -27,12 +37,11 @@ class ThingInputs:
 class Thing(Resource[ThingInputs]):
     """A file; its content is its inputs."""
 
-    token: ClassVar[str] = "sample:index:Thing"
     inputs = ThingInputs
     refresh_before_update: ClassVar[bool] = True
 
-    def service(self, values: Mapping[str, Any]) -> Service:
-        return Service("things.example.com", "THINGS_ENDPOINT", os.environ.get("THINGS_ENDPOINT", ""))
+    def service(self, values: Mapping[str, Any]) -> RemoteService:
+        return RemoteService("things.example.com", "THINGS_ENDPOINT", os.environ.get("THINGS_ENDPOINT", ""))
 
     def check(self, values: Mapping[str, Any]) -> list[tuple[str, str]]:
         if values.get("trouble") == "check":
@@ -69,4 +78,4 @@ class Thing(Resource[ThingInputs]):
 
 
 if __name__ == "__main__":
-    serve({Thing.token: Thing()}, lambda: None)
+    serve({ThingInputs.token: Thing()}, lambda: None)

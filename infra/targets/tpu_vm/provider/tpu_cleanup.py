@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from infra.google_cloud import retries
+from infra.google_cloud.api_errors import ClosedError
 from infra.names import STACK_LABEL
 from infra.providers.resource import Context
 from infra.targets.tpu_vm.provider import tpu_api, tpu_ownership
@@ -61,23 +63,18 @@ def request_labels(request: Any) -> dict[str, str]:
     return dict(specs[0].node.labels) if specs else {}
 
 
-def stack_label(request: Any) -> str:
-    return request_labels(request).get(STACK_LABEL, "")
-
-
 def labelled(context: Context, parent: str) -> list[Found]:
     """Everything billable below a location that carries our label: requests, then nodes."""
-    return [one for one in _everything(context, parent) if one.stack]
+    return [thing for thing in _everything(context, parent) if thing.stack]
 
 
 def _everything(context: Context, parent: str) -> list[Found]:
-    there: list[Found] = []
-    for request in tpu_api.listed(context, parent):
-        labels = request_labels(request)
-        there.append(_found(request.name, labels, request.state.state.name))
-    for node in tpu_api.nodes(context, parent):
-        there.append(_found(node.name, dict(node.labels), node.state.name, node.queued_resource))
-    return there
+    requests = [
+        _found(request.name, request_labels(request), request.state.state.name)
+        for request in tpu_api.listed(context, parent)
+    ]
+    nodes = tpu_api.nodes(context, parent)
+    return requests + [_found(node.name, dict(node.labels), node.state.name, node.queued_resource) for node in nodes]
 
 
 def _found(name: str, labels: dict[str, str], state: str, request: str = "") -> Found:
@@ -91,9 +88,9 @@ def note_deleted(project: str, stack: str) -> None:
 
 def settle_s(project: str, stack: str) -> float:
     """How long something that no state knows may still appear: not at all where the state knew what there was."""
-    known = (project, stack) in _deleted
+    was_known = (project, stack) in _deleted
     _deleted.discard((project, stack))
-    return 0.0 if known else appears_s()
+    return 0.0 if was_known else appears_s()
 
 
 def remove_labelled(
@@ -121,24 +118,24 @@ def _remove_listed(
 ) -> None:
     """sure: how many empty answers in a row are believed."""
     empty = 0
-    pauses = tpu_api.polls()
+    pauses = retries.polls()
     while empty < sure:
         try:
             there = _everything(context, parent)
-        except tpu_api.ClosedError as error:
+        except ClosedError as error:
             context.say(f"{parent.rpartition('/')[2]} was not searched, and nothing can be asked for there: {error}")
             return
-        listed = [one for one in there if one.stack and wanted(one)]
-        empty = 0 if listed else empty + 1
-        requests = {tpu_ownership.tail(one.name) for one in there if not one.is_node}
-        for one in listed:
-            if not one.is_node:
-                removed[one.name] = None
-                remove(context, one.name, one.made)
-            elif tpu_ownership.tail(one.request) not in requests:  # else it goes with its request, or stays with it
-                removed[one.name] = None
-                remove_node(context, one.name)
-        if listed:
+        unwanted = [thing for thing in there if thing.stack and wanted(thing)]
+        empty = 0 if unwanted else empty + 1
+        requests = {tpu_ownership.tail(thing.name) for thing in there if not thing.is_node}
+        for thing in unwanted:
+            if not thing.is_node:
+                removed[thing.name] = None
+                remove(context, thing.name, thing.made)
+            elif tpu_ownership.tail(thing.request) not in requests:  # else it goes with its request, or stays with it
+                removed[thing.name] = None
+                remove_node(context, thing.name)
+        if unwanted:
             context.wait(next(pauses))  # what is listed may not be found by its name yet
 
 
@@ -147,11 +144,11 @@ def remove(context: Context, path: str, made: str) -> None:
 
     made: its label slipway-made.
     """
-    pauses = tpu_api.polls()
-    while (found := tpu_api.get(context, path)) is not None:
-        if request_labels(found).get(MADE_LABEL, "") != made:
+    pauses = retries.polls()
+    while (request := tpu_api.get(context, path)) is not None:
+        if request_labels(request).get(MADE_LABEL, "") != made:
             return
-        state = str(found.state.state.name)
+        state = str(request.state.state.name)
         if state != "DELETING":
             tpu_api.delete(context, path)
         context.report(f"{path.rpartition('/')[2]}: deleting")
@@ -161,7 +158,7 @@ def remove(context: Context, path: str, made: str) -> None:
 def remove_node(context: Context, name: str) -> None:
     """Delete a node whose request is gone, and wait until it is gone too."""
     parent = name.partition("/nodes/")[0]
-    pauses = tpu_api.polls()
+    pauses = retries.polls()
     while any(node.name == name for node in tpu_api.nodes(context, parent)):
         tpu_api.delete_node(context, name)
         context.report(f"{name.rpartition('/')[2]}: deleting")

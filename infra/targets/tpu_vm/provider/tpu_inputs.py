@@ -1,7 +1,6 @@
-"""What a request for TPU slices may say, and how it is said to the Cloud TPU API. Pure.
+"""The contracts of tpu-vm resources: token, inputs, what a change of each means. And a request as the API's JSON. Pure.
 
-Owns the inputs of slipway:tpu:QueuedResource, what a change of each means, the body of the request. Refuses to own any
-call.
+Program and provider share them, so the imports are light. Refuses to own any call (tpu_api.py).
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from infra.names import OWNER_LABEL, STACK_LABEL
-from infra.providers.resource import replaces, updates
-from infra.targets.tpu_vm.provider.tpu_ownership import Claim
+from infra.providers.resource import ignored, replaces, updates
+from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim
 
 METADATA_LIMIT = 256 * 1024  # bytes of one value, as on Compute Engine
 FLEX_START = "flex-start"
@@ -30,6 +29,25 @@ _TERMS = "the queue serves a request on the terms it was made with"
 
 
 @dataclass(frozen=True)
+class TpuStackGuardInputs:
+    token: ClassVar[str] = "slipway:tpu:StackGuard"
+    project: str = replaces("what a stack owns lies in one project")
+    label: str = replaces("it is what the stack's things are found by")
+    zones: list[str] = updates()  # searched at the end, those of before an update too
+    owner: str = ignored(default="")  # the label; states of 0.1.0 have none until their next `up`
+
+
+@dataclass(frozen=True)
+class SliceReadyInputs:
+    token: ClassVar[str] = "slipway:tpu:SliceReady"
+    request: dict[str, Any] = ignored()  # the inputs of QueuedResource: where it may be, what the next zone is asked
+    made: str = replaces("the request was made anew")
+    hosts: int = replaces("another request is another wait")  # of all nodes
+    wait: bool = ignored()
+    wait_deadline_s: int = ignored()
+
+
+@dataclass(frozen=True)
 class QueuedResourceInputs:
     """Durations in seconds (0: none), times as RFC 3339 (empty: none). `nodes` is the number of slices.
 
@@ -37,6 +55,7 @@ class QueuedResourceInputs:
     `data_disks` of source_disk and mode (read-write, read-only).
     """
 
+    token: ClassVar[str] = "slipway:tpu:QueuedResource"
     project: str = replaces("a request belongs to one project")
     zones: list[str] = replaces("a request belongs to one zone")  # in the order to try them
     name: str = replaces(_FIXED)
@@ -74,9 +93,9 @@ class QueuedResourceInputs:
         """The label by which what is ours is told from what is not."""
         return self.labels[STACK_LABEL]
 
-    def claim(self, made: str = "") -> Claim:
+    def claim(self, made: str = "") -> StackClaim:
         """What this stack may call its own; `made` is the request that its state knows."""
-        return Claim(self.stack, self.labels.get(OWNER_LABEL, ""), made)
+        return StackClaim(self.stack, self.labels.get(OWNER_LABEL, ""), made)
 
     @property
     def node_ids(self) -> tuple[str, ...]:
@@ -155,8 +174,8 @@ def _queueing_policy(new: QueuedResourceInputs, now: datetime) -> dict[str, Any]
 
 def _moment(new: QueuedResourceInputs, word: str, now: datetime) -> int:
     """Seconds since the epoch."""
-    given = str(getattr(new, f"valid_{word}"))
-    moment = datetime.fromisoformat(given) if given else now + timedelta(seconds=getattr(new, f"valid_{word}_s"))
+    time = str(getattr(new, f"valid_{word}"))
+    moment = datetime.fromisoformat(time) if time else now + timedelta(seconds=getattr(new, f"valid_{word}_s"))
     return int(moment.timestamp())
 
 
@@ -190,10 +209,10 @@ def _node(new: QueuedResourceInputs) -> dict[str, Any]:
 
 def problems(new: QueuedResourceInputs) -> list[tuple[str, str]]:
     """Pairs of key and one sentence for what the API would refuse minutes later. Pure."""
-    found: list[tuple[str, str]] = []
+    refusals: list[tuple[str, str]] = []
 
     def refuse(key: str, sentence: str) -> None:
-        found.append((key, sentence))
+        refusals.append((key, sentence))
 
     longest = new.node_ids[-1] if new.nodes >= 1 else new.name
     if not new.zones:
@@ -229,7 +248,7 @@ def problems(new: QueuedResourceInputs) -> list[tuple[str, str]]:
             refuse("metadata", f"metadata '{key}' has {len(text.encode()):,} bytes; the limit is {METADATA_LIMIT:,}")
     if STACK_LABEL not in new.labels:
         refuse("labels", f"labels lack '{STACK_LABEL}', by which a lost request is found again")
-    return found
+    return refusals
 
 
 # Inputs that came after 0.1.0: they are part of a fingerprint only where they are not as they were then, so that an
@@ -248,9 +267,9 @@ def fingerprint(new: QueuedResourceInputs) -> str:
     return f"{_digest(fixed)}-{_digest(new.metadata)}"
 
 
-def same_terms(one: str, other: str) -> bool:
+def same_terms(fingerprint: str, other: str) -> bool:
     """Whether two fingerprints differ at most in what can be patched."""
-    return one.partition("-")[0] == other.partition("-")[0]
+    return fingerprint.partition("-")[0] == other.partition("-")[0]
 
 
 def _digest(values: Any) -> str:

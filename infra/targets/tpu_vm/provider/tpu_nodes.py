@@ -1,8 +1,8 @@
 """The nodes of a request: which are there, which are lost or unwell, and putting back what differs on them.
 
 Owns what the API changes on nodes in place. Refuses to own the request (tpu_request.py) and what their hosts say
-(slice_ready.py). A node's metadata is one map that others write too: gcloud puts `ssh-keys` there, and an update
-replaces the whole map.
+(slice_ready_resource.py). A node's metadata is one map that others write too: gcloud puts `ssh-keys` there, and an
+update replaces the whole map.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from infra.google_cloud import retries
+from infra.google_cloud.api_errors import BusyError
 from infra.providers.resource import Context, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api
 from infra.targets.tpu_vm.provider.tpu_inputs import PATCHED, QueuedResourceInputs
@@ -44,16 +46,16 @@ def lost(new: QueuedResourceInputs, nodes: Iterable[Any]) -> list[str]:
 
 def unwell(nodes: Iterable[Any]) -> list[str]:
     """`q-0 is REPAIRING`: nodes that are neither lost nor well, which the service mends itself. Pure."""
-    found: list[str] = []
+    sentences: list[str] = []
     for node in nodes:
         state, health = node.state.name, node.health.name
         if state in _LOST:
             continue
         if state not in _WELL_STATES:
-            found.append(f"{identifier(node)} is {state}")
+            sentences.append(f"{identifier(node)} is {state}")
         elif state == "READY" and health not in _WELL_HEALTH:
-            found.append(f"{identifier(node)} is {health}")
-    return found
+            sentences.append(f"{identifier(node)} is {health}")
+    return sentences
 
 
 def differences(new: QueuedResourceInputs, nodes: Iterable[Any]) -> list[str]:
@@ -64,13 +66,13 @@ def differences(new: QueuedResourceInputs, nodes: Iterable[Any]) -> list[str]:
 def patch(context: Context, new: QueuedResourceInputs, zone: str, before: frozenset[str] = frozenset()) -> None:
     """Put back what differs. before: keys of metadata that the last update has written; those not wanted now go."""
     dropped = before - set(new.metadata)
-    pauses = tpu_api.polls()
+    pauses = retries.polls()
     for turn in range(_PATCH_AGAIN):
         different = [node for node in there(context, new, zone) if _different(new, node, dropped)]
         try:
             for node in different:
                 _patch_one(context, new, node, dropped)
-        except tpu_api.BusyError:
+        except BusyError:
             if turn == _PATCH_AGAIN - 1:
                 raise
             context.wait(next(pauses))  # then with the map that the other update leaves
@@ -82,13 +84,13 @@ def _patch_one(context: Context, new: QueuedResourceInputs, node: Any, dropped: 
     fields = _different(new, node, dropped)
     context.report(f"updating {', '.join(fields)} of {identifier(node)}")
     operation = tpu_api.update_node(context, {"name": node.name} | _wanted(new, node, dropped), fields)
-    pauses = tpu_api.polls()
+    pauses = retries.polls()
     while not operation.done:
         context.wait(next(pauses))
-        now = tpu_api.operation(context, operation.name)
-        if now is None:
+        answer = tpu_api.operation(context, operation.name)
+        if answer is None:
             break
-        operation = now
+        operation = answer
     if operation.code:
         raise ResourceError(f"cannot update {node.name}: {operation.message}; run `pulumi up` again")
 
@@ -106,10 +108,10 @@ def _different(new: QueuedResourceInputs, node: Any, dropped: frozenset[str]) ->
 
 def _wanted(new: QueuedResourceInputs, node: Any, dropped: frozenset[str]) -> dict[str, Any]:
     """Labels of the request's own and of Google stay, and whatever metadata others have put there."""
-    kept = {key: value for key, value in node.labels.items() if key == MADE_LABEL or key.startswith("goog")}
+    not_ours = {key: value for key, value in node.labels.items() if key == MADE_LABEL or key.startswith("goog")}
     others = {key: value for key, value in node.metadata.items() if key not in dropped}
     return {
-        "labels": {**new.labels, **kept},
+        "labels": {**new.labels, **not_ours},
         "tags": new.tags,
         "metadata": {**others, **new.metadata},
         "description": new.description,

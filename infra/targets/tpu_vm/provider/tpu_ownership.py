@@ -17,7 +17,7 @@ MADE_LABEL = "slipway-made"  # of a request: which one it is, and on which terms
 
 
 @dataclass(frozen=True)
-class Claim:
+class StackClaim:
     """What one stack's state may call its own. `made` is the request it knows, empty where it knows none."""
 
     stack: str  # the label
@@ -66,7 +66,7 @@ def delete_command(name: str) -> str:
     return f"gcloud compute tpus {kind} {identifier} --zone={zone} --project={project}{force}"
 
 
-def refusal(name: str, labels: Mapping[str, str], state: str, create_time: str, claim: Claim) -> str:
+def refusal(name: str, labels: Mapping[str, str], state: str, create_time: str, claim: StackClaim) -> str:
     """Why something of that name is left alone, and what resolves it."""
     described = f"{name} is {state} and {age(create_time)}"
     stack, owner = labels.get(STACK_LABEL, ""), labels.get(OWNER_LABEL, "")

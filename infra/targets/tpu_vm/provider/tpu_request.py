@@ -2,7 +2,7 @@
 
 Owns that there is one and not two: it is found by name and label in every zone of the list before it is asked for, and
 one that is somebody else's is refused (whose it is: tpu_ownership.py). Refuses to own waiting for chips
-(slice_ready.py), its nodes (tpu_nodes.py) and deletion (tpu_cleanup.py).
+(slice_ready_resource.py), its nodes (tpu_nodes.py) and deletion (tpu_cleanup.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from infra.google_cloud import retries
+from infra.google_cloud.api_errors import ClosedError, FullError, SilentError, ThereAlreadyError
 from infra.names import STACK_LABEL
 from infra.providers.resource import CancelledError, Context, Outputs, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_ownership
@@ -25,7 +27,7 @@ from infra.targets.tpu_vm.provider.tpu_inputs import (
     flex_start,
     same_terms,
 )
-from infra.targets.tpu_vm.provider.tpu_ownership import MADE_LABEL, Claim
+from infra.targets.tpu_vm.provider.tpu_ownership import MADE_LABEL, StackClaim
 
 ENDED = ("FAILED", "SUSPENDING", "SUSPENDED")
 OUTPUTS = ("state", "zone", "made", "create_time", "reason")  # of a request, in the state of its resource
@@ -56,7 +58,7 @@ NOTHING = Known()
 
 
 @dataclass(frozen=True)
-class Request:
+class TpuRequest:
     """A request of ours as it is now."""
 
     zone: str
@@ -103,7 +105,7 @@ class Request:
         return not self.by_user
 
 
-def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> Request:
+def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> TpuRequest:
     """The request, on the wanted terms: the one that is there, with its nodes patched, or a new one.
 
     Raises ResourceError where what is there is somebody else's, or alive on other terms and not of this state.
@@ -121,19 +123,19 @@ def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) 
     for zone in new.in_order(known.zone):
         try:
             return ask(context, new, zone, uuid.uuid4().hex[:12])
-        except tpu_api.FullError as error:
+        except FullError as error:
             full.append(str(error))
     raise ResourceError(f"no zone serves it: {'; '.join(full)}")
 
 
-def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> Request | None:
+def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> TpuRequest | None:
     """This stack's own, in whatever zone of the list; somebody else's of that name is passed over.
 
     One that was asked for and not seen since is waited for: the API may say NOT_FOUND of it for some seconds.
     """
     claim = new.claim(known.made)
     until = context.now() + (appears_s() if known.unseen else 0)
-    pauses = tpu_api.polls()
+    pauses = retries.polls()
     while True:
         for zone in new.places(known.zone):
             request = _look(context, new, zone, known)
@@ -145,25 +147,25 @@ def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) ->
         context.wait(next(pauses))
 
 
-def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> Request:
+def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> TpuRequest:
     """A new request in this zone. Raises FullError where the zone cannot serve it, ResourceError for somebody else's.
 
     What a killed `up` has just made on the same terms is taken as it is.
     """
     wanted = dataclasses.replace(new, labels={**new.labels, MADE_LABEL: f"{made}-{fingerprint(new)}"})
-    asked = Request(zone, "CREATING", "", wanted.labels)
+    accepted = TpuRequest(zone, "CREATING", "", wanted.labels)
     claim = new.claim(made)
     for _ in range(_ASK_AGAIN):
-        started: tpu_api.Operation | None = None
+        started: tpu_api.TpuOperation | None = None
         try:
             started = _create(context, wanted, zone)
-        except tpu_api.ThereAlreadyError:
+        except ThereAlreadyError:
             _clear_the_name(context, new, zone, claim)
-        except (tpu_api.SilentError, CancelledError):
-            context.accept(new.identifier, asked.outputs)  # it may be there: the next `up` or `destroy` looks
+        except (SilentError, CancelledError):
+            context.accept(new.identifier, accepted.outputs)  # it may be there: the next `up` or `destroy` looks
             raise
         else:
-            context.accept(new.identifier, asked.outputs)
+            context.accept(new.identifier, accepted.outputs)
         request = _appeared(context, new, zone, claim, started)
         if request is None:
             continue
@@ -180,7 +182,7 @@ def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> Re
 # --- parts ---
 
 
-def _create(context: Context, new: QueuedResourceInputs, zone: str) -> tpu_api.Operation:
+def _create(context: Context, new: QueuedResourceInputs, zone: str) -> tpu_api.TpuOperation:
     wanted = tpu_api.as_json(body(new, zone))
     version = "v2"
     if new.tier == FLEX_START:
@@ -188,23 +190,23 @@ def _create(context: Context, new: QueuedResourceInputs, zone: str) -> tpu_api.O
     return tpu_api.create(context, new.parent(zone), new.name, wanted, str(uuid.uuid4()), version)
 
 
-def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known = NOTHING) -> Request | None:
+def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known = NOTHING) -> TpuRequest | None:
     """What has the request's name in this zone, whosever it is.
 
     Nothing can have been asked for in a zone that is closed to the project, unless the state says that it was.
     """
     try:
         resource = tpu_api.get(context, new.path(zone))
-    except tpu_api.ClosedError:
+    except ClosedError:
         if zone == known.zone:
             raise
         return None
     return _request(zone, resource) if resource is not None else None
 
 
-def _request(zone: str, resource: Any) -> Request:
+def _request(zone: str, resource: Any) -> TpuRequest:
     state, error = resource.state, resource.state.failed_data.error
-    return Request(
+    return TpuRequest(
         zone=zone,
         state=str(state.state.name),
         create_time=resource.create_time.isoformat() if resource.create_time else "",
@@ -217,7 +219,7 @@ def _request(zone: str, resource: Any) -> Request:
     )
 
 
-def _there(context: Context, new: QueuedResourceInputs, known: Known, claim: Claim) -> Request | None:
+def _there(context: Context, new: QueuedResourceInputs, known: Known, claim: StackClaim) -> TpuRequest | None:
     """This stack's request once it is past CREATING. Raises ResourceError for another owner's of this stack's name."""
     for zone in new.places(known.zone):
         request = _look(context, new, zone, known)
@@ -236,15 +238,15 @@ def _appeared(
     context: Context,
     new: QueuedResourceInputs,
     zone: str,
-    claim: Claim,
-    started: tpu_api.Operation | None = None,
-) -> Request | None:
+    claim: StackClaim,
+    started: tpu_api.TpuOperation | None = None,
+) -> TpuRequest | None:
     """The request once it is past CREATING; None where it is gone, and FullError or ResourceError where it never was.
 
     `started` is the operation of its create, if it is ours: then NOT_FOUND is believed only after `appears_s`.
     """
     until = context.now() + appears_s()
-    pauses = tpu_api.polls()
+    pauses = retries.polls()
     while True:
         request = _look(context, new, zone)
         if request is not None and not claim.covers(request.labels):
@@ -259,19 +261,19 @@ def _appeared(
         context.wait(next(pauses))
 
 
-def _not_ours(new: QueuedResourceInputs, request: Request, claim: Claim) -> ResourceError:
+def _not_ours(new: QueuedResourceInputs, request: TpuRequest, claim: StackClaim) -> ResourceError:
     path = new.path(request.zone)
     return ResourceError(tpu_ownership.refusal(path, request.labels, request.state, request.create_time, claim))
 
 
 def _refuse_failed(
-    context: Context, new: QueuedResourceInputs, zone: str, operation: tpu_api.Operation | None, late: bool
+    context: Context, new: QueuedResourceInputs, zone: str, operation: tpu_api.TpuOperation | None, late: bool
 ) -> None:
     """What the operation says of a request that is not there. `late`: it should be by now."""
     if operation is not None and operation.code:
         context.accepted = None
         if operation.code == _EXHAUSTED or (operation.code == _NOT_FOUND and not _reserves(new)):
-            raise tpu_api.FullError(f"{zone}: {operation.message}")
+            raise FullError(f"{zone}: {operation.message}")
         raise ResourceError(f"cannot create {new.path(zone)}: {operation.message}; run `pulumi up` again")
     if late and (operation is None or operation.done):  # kept in the state: it may appear yet
         raise ResourceError(
@@ -284,10 +286,10 @@ def _reserves(new: QueuedResourceInputs) -> bool:
     return new.tier == "reserved" or bool(new.reservation)
 
 
-def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, claim: Claim) -> None:
+def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, claim: StackClaim) -> None:
     """The id is taken, by a request or by a node. Of the latter, delete ours whose request is gone."""
     until = context.now() + appears_s()
-    pauses = tpu_api.polls()
+    pauses = retries.polls()
     while context.now() < until:
         if _look(context, new, zone) is not None:
             return  # _appeared says whose it is
@@ -299,7 +301,7 @@ def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, clai
         tpu_cleanup.remove_node(context, node.name)
 
 
-def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, claim: Claim) -> None:
+def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, claim: StackClaim) -> None:
     """Raises ResourceError where a node has the name that is another's, or belongs to a request that is there."""
     for node in tpu_nodes.there(context, new, zone):
         if not claim.covers(node.labels):
@@ -314,7 +316,7 @@ def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, cla
             )
 
 
-def _is_usable(context: Context, new: QueuedResourceInputs, request: Request, known: Known) -> bool:
+def _is_usable(context: Context, new: QueuedResourceInputs, request: TpuRequest, known: Known) -> bool:
     """On the wanted terms and alive, but for what can be patched on its nodes.
 
     Raises ResourceError for one that is alive on other terms and was not made by this state.
@@ -332,7 +334,7 @@ def _is_usable(context: Context, new: QueuedResourceInputs, request: Request, kn
     return not (request.state == "ACTIVE" and tpu_nodes.lost(new, nodes))
 
 
-def _why_not(request: Request) -> str:
+def _why_not(request: TpuRequest) -> str:
     return (
         f"{request.state} ({request.reason})"
         if request.reason

@@ -5,35 +5,16 @@ Create returns once the host's environment stands and launch has begun; training
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, ignored, replaces, updates
+from infra.providers.resource import Context, Outputs, Resource, ResourceError
 from infra.targets.local import host_directory
+from infra.targets.local.host_directory import HostRecord
+from infra.targets.local.provider.local_inputs import LocalHostInputs
 
 
-@dataclass(frozen=True)
-class LocalHostInputs:
-    directory: str = replaces()
-    index: int = replaces()
-    count: int = updates()
-    coordinator: str = updates()
-    run_spec: str = updates()  # the YAML text
-    artifacts: str = updates()
-    bundle: str = updates()  # its hash: other code on the host is a restart
-    root: str = ignored()
-    cache: str = ignored()
-
-    @property
-    def record(self) -> host_directory.HostRecord:
-        return host_directory.HostRecord(
-            self.index, self.count, self.coordinator, self.artifacts, self.bundle, self.root, self.cache
-        )
-
-
-class LocalHost(Resource[LocalHostInputs]):
-    token: ClassVar[str] = "slipway:local:Host"
+class LocalHostResource(Resource[LocalHostInputs]):
     inputs = LocalHostInputs
     timeout_s: ClassVar[float] = 1200.0
     refresh_before_update: ClassVar[bool] = True
@@ -41,9 +22,9 @@ class LocalHost(Resource[LocalHostInputs]):
     def create(self, context: Context, new: LocalHostInputs) -> tuple[str, Outputs]:
         directory = Path(new.directory)
         identifier = f"{directory.parent.parent.name}/{new.index}"
-        found = host_directory.state(directory)
-        same = found and found.healthy and found.record.bundle == new.bundle
-        if not same:  # else: made by an `up` that was killed before it could say so
+        host = host_directory.state(directory)
+        is_as_wanted = host and host.healthy and host.record.bundle == new.bundle
+        if not is_as_wanted:  # else an `up` has started it that was killed before it could record it
             self._start(context, identifier, new)
         return identifier, _outputs(directory)
 
@@ -66,13 +47,17 @@ class LocalHost(Resource[LocalHostInputs]):
     def _start(self, context: Context, identifier: str, new: LocalHostInputs) -> None:
         directory = Path(new.directory)
         host_directory.stop(directory, context.report, context.wait)
-        host_directory.start(directory, new.record, new.run_spec)
+        host_directory.start(directory, _record(new), new.run_spec)
         context.accept(identifier, {"health": "starting"})
-        while (now := host_directory.state(directory)) is None or now.phase == "bootstrapping":
+        while (host := host_directory.state(directory)) is None or host.phase == "bootstrapping":
             context.report(f"host {new.index}: installing its environment")
             context.wait(host_directory.POLL_S)
-        if not now.healthy:
-            raise ResourceError(f"host {new.index} {now.phase}: {now.reason}; log: {directory / host_directory.LOG}")
+        if not host.healthy:
+            raise ResourceError(f"host {new.index} {host.phase}: {host.reason}; log: {directory / host_directory.LOG}")
+
+
+def _record(new: LocalHostInputs) -> HostRecord:
+    return HostRecord(new.index, new.count, new.coordinator, new.artifacts, new.bundle, new.root, new.cache)
 
 
 def _outputs(directory: Path) -> Outputs:

@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from infra.durations import text as duration
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service, ignored, replaces
+from infra.google_cloud.api_errors import FullError
+from infra.google_cloud.retries import jittered
+from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
-from infra.targets.tpu_vm.provider.queued_resource import QueuedResource
-from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
+from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs
 from infra.targets.tpu_vm.provider.tpu_ownership import MADE_LABEL
 from infra.targets.tpu_vm.provider.tpu_request import Known
+from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 
 SECONDS_PER_CALL = 10.0  # of waiting: six calls a minute
 GUEST_ATTRIBUTE = "slipway/status"  # infra/targets/tpu_vm/startup_script.py writes it
@@ -28,40 +30,30 @@ _BEFORE_READY = ("booting", "bootstrapping")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0  # after all zones have failed once
 
 
-@dataclass(frozen=True)
-class SliceReadyInputs:
-    request: dict[str, Any] = ignored()  # the inputs of QueuedResource: where it may be, what the next zone is asked
-    made: str = replaces("the request was made anew")
-    hosts: int = replaces("another request is another wait")  # of all nodes
-    wait: bool = ignored()
-    wait_deadline_s: int = ignored()
-
-
-class SliceReady(Resource[SliceReadyInputs]):
-    token: ClassVar[str] = "slipway:tpu:SliceReady"
+class SliceReadyResource(Resource[SliceReadyInputs]):
     inputs = SliceReadyInputs
     timeout_s: ClassVar[float] = 367 * 86_400.0  # the stack's wait_deadline is the shorter one
 
-    def service(self, values: Mapping[str, Any]) -> Service:
-        return tpu_api.service()
+    def service(self, values: Mapping[str, Any]) -> RemoteService:
+        return tpu_api.API.service
 
     def create(self, context: Context, new: SliceReadyInputs) -> tuple[str, Outputs]:
-        request = QueuedResource().parse(new.request)
+        request = TpuRequestResource().parse(new.request)
         wait = _Wait(context, new, request)
         context.accept(request.identifier, wait.outputs)
         return request.identifier, wait.once() if not new.wait else wait.until_ready()
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
-        request = QueuedResource().parse(outputs["request"])
-        found = tpu_request.find(context, request, Known(str(outputs.get("zone", "")), str(outputs.get("made", ""))))
-        return {"state": found.state, "zone": found.zone} if found else None
+        inputs = TpuRequestResource().parse(outputs["request"])
+        request = tpu_request.find(context, inputs, Known(str(outputs.get("zone", "")), str(outputs.get("made", ""))))
+        return {"state": request.state, "zone": request.zone} if request else None
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: SliceReadyInputs) -> Outputs:
         """After a wait that was stopped the engine asks for an update: go on."""
         return self.create(context, new)[1]
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
-        del context, identifier, outputs  # the request is another resource
+        """Nothing: the request is another resource."""
 
 
 @dataclass
@@ -105,26 +97,26 @@ class _Wait:
             else:
                 self._pause(SECONDS_PER_CALL * self.calls)
 
-    def _look(self) -> tpu_request.Request | None:
+    def _look(self) -> tpu_request.TpuRequest | None:
         """See how far it is. Returns the request where it has ended."""
-        found = tpu_request.find(self.context, self.request, Known(self.zone, self.inputs.made))
+        request = tpu_request.find(self.context, self.request, Known(self.zone, self.inputs.made))
         self.calls = 1
-        if found is None:
+        if request is None:
             raise ResourceError(
                 f"{self.request.name} is in none of {', '.join(self.request.zones)}: somebody has deleted it; run "
                 f"`pulumi up` to ask for it again"
             )
-        if found.made != self.inputs.made:
+        if request.made != self.inputs.made:
             raise ResourceError(
-                f"{self.request.name} in {found.zone} is another request than the one that was waited for: somebody "
+                f"{self.request.name} in {request.zone} is another request than the one that was waited for: somebody "
                 f"has asked for it anew; run `pulumi up` to go on with theirs, if it is on this stack's terms"
             )
-        if found.zone != self.zone:
+        if request.zone != self.zone:
             self.hosts_of.clear()
-        self.state, self.zone = found.state, found.zone
-        if found.state in tpu_request.ENDED:
-            return found
-        if found.state == "ACTIVE":
+        self.state, self.zone = request.state, request.zone
+        if request.state in tpu_request.ENDED:
+            return request
+        if request.state == "ACTIVE":
             self._count_hosts()
         return None
 
@@ -140,7 +132,7 @@ class _Wait:
             if self.hosts_of[name] < per_node:
                 return
 
-    def _move(self, ended: tpu_request.Request) -> None:
+    def _move(self, ended: tpu_request.TpuRequest) -> None:
         """Delete what is left, and ask in the next zone that takes it."""
         name, zone, made = self.request.name, ended.zone, ended.made
         why = f"{name} is {ended.state} in {zone} ({ended.reason})"
@@ -158,12 +150,12 @@ class _Wait:
             zone = self.request.in_order(zone)[1 % len(zones)]
             self.context.say(f"asking for {name} in {zone}")
             try:
-                found = tpu_request.ask(self.context, self.request, zone, made)
-            except tpu_api.FullError as error:
+                request = tpu_request.ask(self.context, self.request, zone, made)
+            except FullError as error:
                 why = str(error)
                 self.context.say(why)
             else:
-                self.zone, self.state = found.zone, found.state
+                self.zone, self.state = request.zone, request.state
                 return
 
     def _pause(self, seconds: float, line: str = "") -> None:
@@ -175,7 +167,7 @@ class _Wait:
                 f"`pulumi destroy` gives it up"
             )
         self.context.report(f"{line or at}, waited {_rounded(waited)} of {duration(deadline)}")
-        self.context.wait(min(tpu_api.jittered(seconds), max(1.0, deadline - waited)))
+        self.context.wait(min(jittered(seconds), max(1.0, deadline - waited)))
 
 
 def _rounded(seconds: float) -> str:

@@ -7,36 +7,26 @@ with their node. Not run on real hardware.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from infra.providers.resource import Context, Outputs, Resource, ResourceError, Service, ignored, replaces, updates
+from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found
-from infra.targets.tpu_vm.provider.tpu_ownership import Claim, delete_command
+from infra.targets.tpu_vm.provider.tpu_inputs import TpuStackGuardInputs
+from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim, delete_command
 
 
-@dataclass(frozen=True)
-class TpuStackGuardInputs:
-    project: str = replaces("what a stack owns lies in one project")
-    label: str = replaces("it is what the stack's things are found by")
-    zones: list[str] = updates()  # searched at the end, those of before an update too
-    owner: str = ignored(default="")  # the label; states of 0.1.0 have none until their next `up`
-
-
-class TpuStackGuard(Resource[TpuStackGuardInputs]):
-    token: ClassVar[str] = "slipway:tpu:StackGuard"
+class TpuStackGuardResource(Resource[TpuStackGuardInputs]):
     inputs = TpuStackGuardInputs
     timeout_s: ClassVar[float] = 1800.0
 
-    def service(self, values: Mapping[str, Any]) -> Service:
-        return tpu_api.service()
+    def service(self, values: Mapping[str, Any]) -> RemoteService:
+        return tpu_api.API.service
 
     def is_there(self, context: Context, identifier: str, outputs: Outputs) -> bool:
-        """It is nothing by itself: what it would find says where it belongs."""
-        parents = self._parents(outputs)
-        return any(one.stack == outputs["label"] for parent in parents for one in tpu_cleanup.labelled(context, parent))
+        """A guard makes nothing itself, so it is asked whether there is anything that it would remove."""
+        return any(_of_stack(context, str(outputs["label"]), self._parents(outputs)))
 
     def create(self, context: Context, new: TpuStackGuardInputs) -> tuple[str, Outputs]:
         return f"{new.project}/{new.label}", {"searched": sorted(new.zones)}
@@ -53,18 +43,18 @@ class TpuStackGuard(Resource[TpuStackGuardInputs]):
         if not owner:
             self._refuse_anything(context, label, parents)
             return
-        claim = Claim(label, owner)
+        claim = StackClaim(label, owner)
         settle_s = tpu_cleanup.settle_s(project, label)
 
-        def is_ours(found: Found) -> bool:
-            return claim.covers(dict(found.labels))
+        def is_ours(thing: Found) -> bool:
+            return claim.covers(dict(thing.labels))
 
         for name in tpu_cleanup.remove_labelled(context, parents, is_ours, settle_s):
             context.say(f"deleted {name}, which the state did not know")
 
     def _refuse_anything(self, context: Context, label: str, parents: list[str]) -> None:
-        """Whose it is, is not known: a colleague may have a stack of the same name."""
-        left = [one.name for parent in parents for one in tpu_cleanup.labelled(context, parent) if one.stack == label]
+        """Delete nothing where the owner is not known: a colleague may have a stack of the same name."""
+        left = list(_of_stack(context, label, parents))
         if left:
             commands = "; ".join(delete_command(name) for name in left)
             raise ResourceError(
@@ -74,3 +64,9 @@ class TpuStackGuard(Resource[TpuStackGuardInputs]):
 
     def _parents(self, outputs: Outputs) -> list[str]:
         return [f"projects/{outputs['project']}/locations/{zone}" for zone in outputs["searched"]]
+
+
+def _of_stack(context: Context, label: str, parents: list[str]) -> Iterator[str]:
+    """Names of what carries the stack's label, whosever it is."""
+    for parent in parents:
+        yield from (thing.name for thing in tpu_cleanup.labelled(context, parent) if thing.stack == label)

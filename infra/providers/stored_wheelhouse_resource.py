@@ -1,7 +1,7 @@
 """slipway:artifacts:Wheelhouse: the locked wheels of one platform in an artifact store, named by what they are made of.
 
-Built where it is absent, in a process that Ctrl-C ends and the next `up` goes on with. Its delete keeps it: other
-stacks and runs may name it, and `slipway gc` knows which.
+Where it is absent, a child process builds it; Ctrl-C ends that process, and the next `up` goes on from there. A delete
+keeps the wheelhouse: other stacks and runs may name it, and `slipway gc` knows which.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,26 +16,19 @@ from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.store import open_store
 from infra.paths import ROOT
 from infra.providers import children
+from infra.providers.inputs import StoredWheelhouseInputs
 from infra.providers.made_at import stored_at
-from infra.providers.resource import Context, Outputs, Resource, Service, ignored, replaces, updates
+from infra.providers.resource import Context, Outputs, RemoteService, Resource
 
 
-@dataclass(frozen=True)
-class WheelhouseInputs:
-    store: str = replaces()  # a directory or gs://bucket/prefix
-    wheelhouse: str = updates()  # its id
-    arguments: list[str] = ignored()  # of `slipway wheels build`; what they say is in the id
-
-
-class Wheelhouse(Resource[WheelhouseInputs]):
-    token: ClassVar[str] = "slipway:artifacts:Wheelhouse"
-    inputs = WheelhouseInputs
+class StoredWheelhouseResource(Resource[StoredWheelhouseInputs]):
+    inputs = StoredWheelhouseInputs
     timeout_s: ClassVar[float] = 2 * 3600.0
 
-    def service(self, values: Mapping[str, Any]) -> Service | None:
+    def service(self, values: Mapping[str, Any]) -> RemoteService | None:
         return stored_at(str(values["store"]))
 
-    def create(self, context: Context, new: WheelhouseInputs) -> tuple[str, Outputs]:
+    def create(self, context: Context, new: StoredWheelhouseInputs) -> tuple[str, Outputs]:
         self._ensure(context, new)
         return new.wheelhouse, {}
 
@@ -44,14 +36,14 @@ class Wheelhouse(Resource[WheelhouseInputs]):
         there = open_store(str(outputs["store"])).has(wheelhouse_key(str(outputs["wheelhouse"])))
         return {} if there else None
 
-    def update(self, context: Context, identifier: str, outputs: Outputs, new: WheelhouseInputs) -> Outputs:
+    def update(self, context: Context, identifier: str, outputs: Outputs, new: StoredWheelhouseInputs) -> Outputs:
         self._ensure(context, new)
         return {}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
-        del context, identifier, outputs
+        """Other stacks and runs may name it."""
 
-    def _ensure(self, context: Context, new: WheelhouseInputs) -> None:
+    def _ensure(self, context: Context, new: StoredWheelhouseInputs) -> None:
         if open_store(new.store).has(wheelhouse_key(new.wheelhouse)):
             return
         slipway = str(Path(sys.executable).with_name("slipway"))

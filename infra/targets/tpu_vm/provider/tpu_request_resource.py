@@ -1,8 +1,7 @@
 """slipway:tpu:QueuedResource: a request for TPU slices, every field of the Cloud TPU API's v2.
 
-Owns the request's inputs, what a change of each means, and read and drift. Create returns once the request is
-accepted; whether chips ever come is SliceReady's business, and how one is asked for tpu_request.py's. Not run on real
-hardware.
+Owns read, drift and what a change means for it. Create returns once the request is accepted. SliceReady waits for its
+chips, and tpu_request.py asks for it and finds it again. Not run on real hardware.
 
 Its id says no zone: the request lies in one of `zones`, SliceReady may move it to the next, and it is found again by
 name and label. What an update means: the API has no PATCH for a request and ignores its copy of labels, tags, metadata
@@ -16,15 +15,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from infra.providers.input_types import UNKNOWN, Unknown
-from infra.providers.resource import Context, OnChange, Outputs, Resource, Service
+from infra.providers.resource import Context, OnChange, Outputs, RemoteService, Resource
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found, appears_s
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, problems
 from infra.targets.tpu_vm.provider.tpu_request import AS_WANTED, OUTPUTS, Known
 
 
-class QueuedResource(Resource[QueuedResourceInputs]):
-    token: ClassVar[str] = "slipway:tpu:QueuedResource"
+class TpuRequestResource(Resource[QueuedResourceInputs]):
     inputs = QueuedResourceInputs
     timeout_s: ClassVar[float] = 1800.0
     refresh_before_update: ClassVar[bool] = True  # preemption is drift in the next preview
@@ -35,8 +33,8 @@ class QueuedResource(Resource[QueuedResourceInputs]):
             return failures
         return problems(self.parse(values))
 
-    def service(self, values: Mapping[str, Any]) -> Service:
-        return tpu_api.service()
+    def service(self, values: Mapping[str, Any]) -> RemoteService:
+        return tpu_api.API.service
 
     def create(self, context: Context, new: QueuedResourceInputs) -> tuple[str, Outputs]:
         return new.identifier, tpu_request.ensure(context, new).outputs
@@ -66,8 +64,8 @@ class QueuedResource(Resource[QueuedResourceInputs]):
         parents = [inputs.parent(zone) for zone in inputs.places(known.zone)]
         claim, names = inputs.claim(known.made), (inputs.name, *inputs.node_ids)
 
-        def is_ours(found: Found) -> bool:
-            return claim.covers(dict(found.labels)) and found.id in names
+        def is_ours(thing: Found) -> bool:
+            return claim.covers(dict(thing.labels)) and thing.id in names
 
         tpu_cleanup.remove_labelled(context, parents, is_ours, appears_s() if known.unseen else 0)
         tpu_cleanup.note_deleted(inputs.project, inputs.stack)
@@ -88,12 +86,12 @@ class QueuedResource(Resource[QueuedResourceInputs]):
         self, old: Mapping[str, Any], new: Mapping[str, Any], state: Mapping[str, Any] | None = None
     ) -> dict[str, OnChange]:
         """Other zones to try are no reason to give up the one that it is in."""
-        found = super().changes(old, new, state)
-        if found.get("zones") is OnChange.REPLACE:
-            here = (state or {}).get("zone") or old["zones"][0]
-            if isinstance(new["zones"], list) and here in new["zones"]:
-                found["zones"] = OnChange.UPDATE
-        return found
+        changed = super().changes(old, new, state)
+        if changed.get("zones") is OnChange.REPLACE:
+            zone = (state or {}).get("zone") or old["zones"][0]
+            if isinstance(new["zones"], list) and zone in new["zones"]:
+                changed["zones"] = OnChange.UPDATE
+        return changed
 
     def parse(self, values: Mapping[str, Any]) -> QueuedResourceInputs:
         """From checked inputs, or from a state, which holds outputs too."""

@@ -7,32 +7,24 @@ what carries the stack's label and removes it; what another stack owns is out of
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
-from infra.providers.resource import Context, Outputs, Resource, replaces, updates
+from infra.providers.resource import Context, Outputs, Resource
 from infra.targets.local import host_directory, processes
+from infra.targets.local.provider.local_inputs import LocalStackGuardInputs
 
 
-@dataclass(frozen=True)
-class StackGuardInputs:
-    directory: str = replaces()  # of the stack; everything it owns on this machine lies below
-    on_destroy: str = updates()
+class LocalStackGuardResource(Resource[LocalStackGuardInputs]):
+    inputs = LocalStackGuardInputs
 
-
-class StackGuard(Resource[StackGuardInputs]):
-    token: ClassVar[str] = "slipway:index:StackGuard"
-    inputs = StackGuardInputs
-
-    def create(self, context: Context, new: StackGuardInputs) -> tuple[str, Outputs]:
+    def create(self, context: Context, new: LocalStackGuardInputs) -> tuple[str, Outputs]:
         Path(new.directory).mkdir(parents=True, exist_ok=True)
         return new.directory, {}
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
         return {} if Path(identifier).is_dir() else None
 
-    def update(self, context: Context, identifier: str, outputs: Outputs, new: StackGuardInputs) -> Outputs:
+    def update(self, context: Context, identifier: str, outputs: Outputs, new: LocalStackGuardInputs) -> Outputs:
         return {}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:

@@ -1,0 +1,56 @@
+"""The contracts of the resources that several targets declare: token, inputs, and what a change of each input means.
+
+Program and provider both build on them: of a resource X, `XInputs` is the contract, `X` is what the program declares
+(infra/components/resources.py) and `XResource` is what the provider does (a module of its own in this folder). The
+contracts of one target's own resources stand in its folder. Light imports only: every preview pays for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from infra.providers.resource import ignored, replaces, updates
+
+
+@dataclass(frozen=True)
+class StoredWheelhouseInputs:
+    token: ClassVar[str] = "slipway:artifacts:Wheelhouse"
+    store: str = replaces()  # a directory or gs://bucket/prefix
+    wheelhouse: str = updates()  # its id
+    arguments: list[str] = ignored()  # of `slipway wheels build`; what they say is in the id
+
+
+@dataclass(frozen=True)
+class StoredBundleInputs:
+    token: ClassVar[str] = "slipway:artifacts:Bundle"
+    store: str = replaces()  # a directory or gs://bucket/prefix
+    bundle: str = updates()  # its hash
+    run_spec: str = ignored()
+    wheelhouse: str = ignored()
+    lock: str = ignored()
+    model_file: str = ignored()  # or empty
+    user: str = ignored(default="")  # owner/stack in a store that others use too, else empty
+
+
+@dataclass(frozen=True)
+class PreparedDataInputs:
+    token: ClassVar[str] = "slipway:data:PreparedData"
+    directory: str = replaces()
+    tokens_needed: int = updates()
+    max_epochs: int = updates()
+    on_destroy: str = updates()
+    arguments: list[str] = ignored()  # of training.data.prepare; what they say is in the directory's name
+    artifacts: str = ignored()
+    bundle: str = ignored()
+    root: str = ignored()
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    token: ClassVar[str] = "slipway:run:Run"
+    directory: str = replaces()
+    run_spec: str = updates()
+    wheelhouse: str = updates()
+    bundle: str = updates()
+    overlay: list[str] = ignored()  # what replaces locked wheels; its hashes are in the wheelhouse's id

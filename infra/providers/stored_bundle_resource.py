@@ -1,0 +1,59 @@
+"""slipway:artifacts:Bundle: training sources, run spec and lock in an artifact store, under the hash of the preview.
+
+A delete keeps the bundle, as runs name it; `slipway gc` removes what nothing names. The store's record that this stack
+uses it (infra/artifacts/uses.py) is removed once the stack uses another bundle, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from infra.artifacts import uses
+from infra.artifacts.layout import bundle_key
+from infra.artifacts.store import open_store
+from infra.artifacts.uses import Use
+from infra.host_software.bundle import BundleContents, collect, put
+from infra.paths import TRAINING
+from infra.providers.inputs import StoredBundleInputs
+from infra.providers.made_at import stored_at
+from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
+
+
+class StoredBundleResource(Resource[StoredBundleInputs]):
+    inputs = StoredBundleInputs
+
+    def service(self, values: Mapping[str, Any]) -> RemoteService | None:
+        return stored_at(str(values["store"]))
+
+    def create(self, context: Context, new: StoredBundleInputs) -> tuple[str, Outputs]:
+        self._ensure(new)
+        return new.bundle, {}
+
+    def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
+        return {} if open_store(str(outputs["store"])).has(bundle_key(str(outputs["bundle"]))) else None
+
+    def update(self, context: Context, identifier: str, outputs: Outputs, new: StoredBundleInputs) -> Outputs:
+        self._ensure(new)
+        if new.user:
+            owner, _, stack = new.user.partition("/")
+            uses.forget(open_store(new.store), new.user, kept=Use(owner, stack, new.wheelhouse, new.bundle))
+        return {}
+
+    def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
+        if user := str(outputs.get("user", "")):
+            uses.forget(open_store(str(outputs["store"])), user)
+
+    def _ensure(self, new: StoredBundleInputs) -> None:
+        store = open_store(new.store)
+        if store.has(bundle_key(new.bundle)):
+            return
+        model = Path(new.model_file) if new.model_file else None
+        bundle = collect(TRAINING, BundleContents(new.run_spec, new.wheelhouse, Path(new.lock), model))
+        if bundle.hash != new.bundle:
+            raise ResourceError(
+                f"the sources of training/ have changed since the preview (bundle {new.bundle} is now {bundle.hash}); "
+                f"run `pulumi up` again"
+            )
+        put(bundle, store)
