@@ -14,11 +14,11 @@ from infra.commands.terminal import fail
 from infra.operate import state_move
 from infra.stack_file.settings import SettingsError
 
-app = typer.Typer(no_args_is_help=True, help="Where Pulumi keeps its state.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
-def backends() -> None:
+def backend() -> None:
     """Where Pulumi keeps its state."""
 
 

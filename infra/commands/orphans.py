@@ -14,7 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
-from infra.commands.terminal import fail
+from infra.commands.terminal import fail, note_substitute
+from infra.emulated import TPU
 from infra.names import OWNER_LABEL, PLACEHOLDER_PROJECT, label_value, stack_label
 from infra.paths import PULUMI, ROOT
 from infra.providers.resource import Context, ResourceError
@@ -35,6 +36,7 @@ def orphans(
     ] = "",
 ) -> None:
     """Show, or with --delete remove, TPUs in any zone that carry our label and belong to no stack of this backend."""
+    note_substitute(TPU)
     if delete and not owner:
         fail("--delete needs --owner: what belongs to no stack of this backend may be somebody else's and running")
     try:
