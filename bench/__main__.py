@@ -18,6 +18,7 @@ from infra.paths import WORK
 
 # Cheap ones first; each entry is a module of this folder.
 BENCHMARKS = (
+    "command_start",
     "preview",
     "preview_foundation",
     "preview_tpu_vm",

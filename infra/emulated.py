@@ -1,8 +1,8 @@
 """Which environment variables put something in the place of Google, and the line that says so.
 
 Owns the table of them: the variable, and what it stands in for. Whoever talks to a cloud says these lines first
-(infra/engine/wrapper.py, infra/commands/main.py, infra/doctor/). Refuses to own the reading of the variables, which is
-their clients', and who asks which (each target's `ABOUT`). Standard library only: it runs at every command.
+(infra/engine/wrapper.py, infra/commands/terminal.py, infra/doctor/). Refuses to own the reading of the variables, which
+is their clients', and who asks which (each target's `ABOUT`). Standard library only: it runs at every command.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from infra.commands.terminal import fail
 from infra.stack_file.settings import SettingsError, any_from_file
 from infra.targets import registry
 
-app = typer.Typer(no_args_is_help=True, help="Where Pulumi keeps its state.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
-def backends() -> None:
+def backend() -> None:
     """Where Pulumi keeps its state."""
 
 

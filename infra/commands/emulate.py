@@ -16,13 +16,16 @@ import typer
 
 from infra.commands.terminal import fail
 from infra.emulated import STORAGE, TPU
+from infra.emulators.object_store import ObjectStore
+from infra.emulators.tpu_api import TpuApi
+from infra.operate import emulated_cloud
 
-app = typer.Typer(no_args_is_help=True, help="Run a cloud service on this machine, without an account.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
-def _emulate() -> None:  # pyright: ignore[reportUnusedFunction]  # else a single command would lose its name
-    pass
+def emulate() -> None:
+    """Run a cloud service on this machine, without an account."""
 
 
 @app.command()
@@ -32,10 +35,6 @@ def tpu(
     speed: Annotated[float, typer.Option(min=0, help="Its clock runs this much faster; 0 stands still.")] = 1,
 ) -> None:
     """The Cloud TPU API, with a page that shows its state, and the buckets of this clone's stacks; Ctrl-C ends it."""
-    from infra.emulators.object_store import ObjectStore
-    from infra.emulators.tpu_api import TpuApi  # here: Google's client costs every other command 0.5 s
-    from infra.operate import emulated_cloud
-
     if state and (state.is_dir() or not state.parent.is_dir()):
         fail(f"{state} cannot hold a state; give a file in a directory that is there")
     root = Path(f"{state}.buckets") if state else Path(tempfile.mkdtemp())

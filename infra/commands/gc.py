@@ -16,8 +16,8 @@ from infra.artifacts import uses
 from infra.artifacts.gc import kept_wheelhouses, unreferenced
 from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.store import Entry, NoObjectError, Store, StoreError, open_store
-from infra.commands.terminal import fail
-from infra.operate.hosts import STORE
+from infra.commands.terminal import fail, note_storage_of
+from infra.operate.hosts import store as store_of
 from infra.paths import ARTIFACTS, WORK, stack_file
 from infra.runs.named_artifacts import by_records, by_stacks
 from infra.stack_file import settings as stack_settings
@@ -25,16 +25,18 @@ from infra.stack_file.settings import SettingsError
 
 
 def gc(
-    of: Annotated[str, typer.Argument(help="A stack, a directory or gs://bucket[/prefix].")] = str(ARTIFACTS),
+    of: Annotated[str, typer.Argument(help="A stack, a directory or a place in a bucket: gs://...")] = str(ARTIFACTS),
     delete: Annotated[bool, typer.Option("--delete", help="Delete what the table shows.")] = False,
     min_age_h: Annotated[float, typer.Option(min=0, help="Keep what is younger, in hours.")] = 24.0,
     forget: Annotated[str, typer.Option(metavar="OWNER/STACK", help="First forget what that stack has used.")] = "",
 ) -> None:
     """Show, or with --delete remove, artifacts that nobody's stack and no run record names."""
     try:
+        uri = _uri(of)
+        note_storage_of(uri)
         if forget:
-            _forget(_uri(of), forget)
-        _gc(_uri(of), delete, timedelta(hours=min_age_h))
+            _forget(uri, forget)
+        _gc(uri, delete, timedelta(hours=min_age_h))
     except (StoreError, SettingsError) as error:
         fail(str(error))
 
@@ -51,7 +53,7 @@ def _uri(of: str) -> str:
     if not stack_file(of).is_file():
         return of
     settings = stack_settings.from_file(of)
-    return STORE[settings.target](settings)
+    return store_of(settings.target, settings)
 
 
 def _gc(uri: str, delete: bool, min_age: timedelta) -> None:

@@ -1,181 +1,92 @@
-"""The day-2 command `slipway`. Entry point: the only place here that prints and picks exit codes."""
+"""The command `slipway`. A verb is the module of its name in this folder, imported when it is used.
+
+In the module is a function of the same name, whose docstring is the verb's help: the command itself, or the callback
+of an `app` with commands of its own. Entry points: verbs alone print and pick exit codes.
+"""
 
 from __future__ import annotations
 
-import json
+import ast
+import importlib
 import os
-import shutil
-import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import typer
-from rich.console import Console
+from typer.core import TyperCommand, TyperGroup
 
-from infra import emulated
-from infra.commands import backend, doctor, emulate, fit, gc, hardware, orphans, patches, preview, stack, wheels
-from infra.commands.terminal import fail
-from infra.engine import wrapper
-from infra.operate.hosts import OPEN, Hosts
-from infra.operate.report import ABSENT, stack_report
-from infra.operate.watch import cells, watch
-from infra.paths import TOOLS, of_stack, stack_file
-from infra.stack_file import settings as stack_settings
-from infra.stack_file.settings import SettingsError
-from infra.targets import registry
+from infra.paths import TOOLS
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Watch and steer what `pulumi up` has started.")
-data_app = typer.Typer(no_args_is_help=True, help="Turn text into what training reads.")
-app.add_typer(data_app, name="data")
-app.add_typer(wheels.app, name="wheels")
-app.add_typer(patches.app, name="patches")
-app.add_typer(backend.app, name="backend")
-app.add_typer(emulate.app, name="emulate")
-app.add_typer(stack.app, name="stack")
-app.command("preview")(preview.preview)
-app.command("fit")(fit.fit)
-app.command("doctor")(doctor.doctor)
-app.command("hardware")(hardware.hardware)
-app.command("gc")(gc.gc)
-app.command("orphans")(orphans.orphans)
-
-Stack = Annotated[str, typer.Argument(help="A stack: `local` is stacks/Pulumi.local.yaml.")]
+HERE = Path(__file__).parent
+VERBS = (
+    "preview", "fit", "doctor", "hardware", "gc", "orphans",
+    "watch", "status", "logs", "stop", "start", "purge",
+    "data", "wheels", "patches", "backend", "emulate", "stack",
+)  # fmt: skip
 
 
-def _open(stack: str) -> Hosts:
-    try:
-        target = stack_settings.from_file(stack).target
-    except SettingsError as error:
-        fail(str(error))
-    if target not in OPEN:
-        fail(
-            f"stack '{stack}' is of target {target}, whose hosts this command does not reach yet; what is there says: "
-            f"pulumi preview --stack {stack} --diff (docs/runbook.md)"
-        )
-    return OPEN[target](stack)
+class Verb(TyperCommand):
+    """Stands for a verb that is not imported."""
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """All of its first sentence: what is cut at `limit` would not be read anywhere else."""
+        module = ast.parse((HERE / f"{self.name}.py").read_text(encoding="utf-8"))
+        (function,) = (each for each in module.body if isinstance(each, ast.FunctionDef) and each.name == self.name)
+        return (ast.get_docstring(function) or "").partition("\n\n")[0]
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The verb itself takes over."""
+        return command(str(self.name)).make_context(info_name, args, parent, **extra)
 
 
-@app.command("watch")
-def watch_command(stack: Stack) -> None:
-    """Follow training until it ends; Ctrl-C leaves it running."""
-    try:
-        report = watch(_open(stack), Console())
-    except KeyboardInterrupt:
-        Console().print(
-            f"\ntraining goes on; see it again with `slipway watch {stack}`, stop it with `slipway stop {stack}`",
-            highlight=False,
-        )
-        raise typer.Exit(130) from None
-    raise typer.Exit(0 if report.phase == "finished" else 1)
+class Verbs(TyperGroup):
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {verb: Verb(verb) for verb in VERBS}
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Plain text: the boxes that typer draws around it take longer than all else."""
+        super(TyperGroup, self).format_help(ctx, formatter)
 
 
-@app.command()
-def status(stack: Stack, as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> None:
-    """The phase of the stack and of each host."""
-    hosts = _open(stack)
-    report = stack_report(stack, hosts.list())
-    if as_json:
-        typer.echo(json.dumps(report.to_json() | {"run_directory": str(hosts.run_directory() or "")}))
-        return
-    at = f", step {report.step} of {report.steps}" if report.step is not None else ""
-    typer.echo(f"{stack}: {report.phase}{at}" + (f" ({report.reason})" if report.reason else ""))
-    for host in report.hosts:
-        typer.echo("  " + " · ".join(cell for cell in cells(host) if cell))
-    if report.phase == ABSENT:
-        typer.echo(f"  nothing is deployed; start it with: make up STACK={stack}")
+app = typer.Typer(cls=Verbs, no_args_is_help=True, add_completion=False)
 
 
-@app.command()
-def logs(
-    stack: Stack,
-    host: Annotated[int, typer.Option(help="Which host, from 0.")] = 0,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the host ends.")] = False,
-) -> None:
-    """A host's log."""
-    try:
-        for line in _open(stack).logs(host, follow):
-            typer.echo(line)
-    except LookupError as error:
-        fail(str(error))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+@app.callback()
+def slipway() -> None:
+    """Watch and steer what `pulumi up` has started."""
 
 
-@app.command()
-def stop(stack: Stack) -> None:
-    """Save a checkpoint and end training; `start` resumes it."""
-    hosts = _open(stack)
-    if not any(host.record.process() for host in hosts.list()):
-        fail(f"nothing of stack '{stack}' is running")
-    with Console(stderr=True).status("stopping") as line:
-        hosts.stop(line.update)
-    report = stack_report(stack, hosts.list())
-    typer.echo(f"{stack}: {report.phase} at step {report.step} of {report.steps}; resume with: slipway start {stack}")
+def command(verb: str) -> Any:
+    """A verb as typer runs it."""
+    module = importlib.import_module(f"infra.commands.{verb}")
+    if hasattr(module, "app"):
+        return typer.main.get_group(module.app)
+    alone = typer.Typer(add_completion=False)
+    alone.command(verb)(getattr(module, verb))
+    return typer.main.get_command(alone)
 
 
-@app.command()
-def start(stack: Stack) -> None:
-    """Start what is not running; training resumes at its last checkpoint."""
-    hosts = _open(stack)
-    if not hosts.list():
-        fail(f"stack '{stack}' has no hosts; start them with: make up STACK={stack}")
-    hosts.start()
-    typer.echo(f"{stack}: started; follow it with: slipway watch {stack}")
+class AsItIs:
+    """What typer asks for the value of a parameter: text stays text, a flag a flag."""
+
+    def coerce(self, value: Any, **_: Any) -> Any:
+        return value
 
 
-@app.command()
-def purge(stack: Stack, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
-    """Delete the checkpoints and metrics that `pulumi destroy` has kept."""
-    hosts = _open(stack)
-    if hosts.list():
-        fail(f"stack '{stack}' is still deployed; first run: make destroy STACK={stack}")
-    runs = of_stack(stack).runs
-    if not runs.is_dir():
-        typer.echo(f"{stack}: nothing is kept")
-        return
-    names = ", ".join(sorted(run.name for run in runs.iterdir()))
-    if not yes:
-        typer.confirm(f"delete {runs} ({names})?", abort=True)
-    shutil.rmtree(runs)
-    typer.echo(f"{stack}: deleted {names}")
+def spare_pydantic() -> None:
+    """Typer imports pydantic to check that text is text, which takes longer than all that `status` does."""
+    core: Any = importlib.import_module("typer.core")
+    of_pydantic: Callable[[Any], Any] = core.build_runtime_param
 
+    def build(descriptor: Any) -> Any:
+        return AsItIs() if descriptor.annotation in (str, bool) else of_pydantic(descriptor)
 
-@data_app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
-def prepare(context: typer.Context) -> None:
-    """Text or JSON lines to shuffled records, a held-out split, a tokenizer and a manifest; `--help` lists options."""
-    from infra.host_software import wheelhouses  # here: it costs every other command 0.3 s
-
-    try:
-        environment = wheelhouses.environment()
-    except wheelhouses.ERRORS as error:
-        fail(str(error))
-    code = os.environ | {"PYTHONPATH": environment.sources}
-    os.execve(environment.python, [environment.python, "-P", "-m", "training.data.prepare", *context.args], code)
+    core.build_runtime_param = build
 
 
 def main() -> None:
+    spare_pydantic()
     os.environ["PATH"] = os.pathsep.join([str(TOOLS), os.environ.get("PATH", "")])
-    for sentence in _not_googles(sys.argv[1:]):
-        typer.echo(f"note: {sentence}", err=True)
     app()
-
-
-# Which services a command asks, by its first words. `doctor` has a finding instead; the engine's commands say it too.
-_ASKS = {"orphans": (emulated.TPU,), "gc": (emulated.STORAGE,), "wheels": (emulated.STORAGE,)}
-
-
-def _not_googles(words: Sequence[str]) -> list[str]:
-    """What this command would ask of something else than Google; nothing where it stays on this machine."""
-    variables = _ASKS.get(words[0] if words else "", ())
-    if "--help" in words or (words[:1] != ["orphans"] and not any(_names_a_cloud(word) for word in words[1:])):
-        return []
-    return emulated.sentences({name: os.environ[name] for name in variables if name in os.environ})
-
-
-def _names_a_cloud(word: str) -> bool:
-    """`gs://bucket`, `--push=gs://bucket`, or a stack in the cloud."""
-    if "gs://" in word:
-        return True
-    file = stack_file(word)
-    about = registry.about(wrapper.stack_target(file.read_text(errors="replace"))) if file.is_file() else None
-    return about is not None and about.in_the_cloud

@@ -15,7 +15,8 @@ from typing import Annotated, Any
 
 import typer
 
-from infra.commands.terminal import fail
+from infra.commands.terminal import fail, note_substitute
+from infra.emulated import TPU
 from infra.names import PLACEHOLDER_PROJECT, label_value, stack_label
 from infra.operate.billed import Billed
 from infra.paths import PULUMI, ROOT
@@ -37,6 +38,7 @@ def orphans(
     ] = "",
 ) -> None:
     """Show, or with --delete remove, TPUs in any zone that carry our label and belong to no stack of this backend."""
+    note_substitute(TPU)
     if delete and not owner:
         fail("--delete needs --owner: what belongs to no stack of this backend may be somebody else's and running")
     try:

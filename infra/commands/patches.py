@@ -16,7 +16,12 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from infra.commands.terminal import fail
 from infra.host_software.wheels.patches import PatchError, PatchState, State, load_all, newest, state_of
 
-app = typer.Typer(no_args_is_help=True, help="Patches of upstream packages, in training/patches/.")
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def patches() -> None:
+    """Patches of upstream packages, in training/patches/."""
 
 
 @app.command()

@@ -16,12 +16,12 @@ from infra.paths import stack_file
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError
 
-app = typer.Typer(no_args_is_help=True, help="Stack files.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
-def stacks() -> None:
-    """Stack files, in stacks/."""
+def stack() -> None:
+    """Stack files."""
 
 
 @app.command()
@@ -36,15 +36,15 @@ def new(
     target: Annotated[str, typer.Option(help="The kind of place; else the first that offers the accelerator.")] = "",
 ) -> None:
     """Write stacks/Pulumi.<accelerator>[x<slices>][.<variant>].yaml; nothing is declared yet."""
-    stack = NewStack(accelerator, tuple(zone), slices, tier, variant, project, owner, target)
-    path = stack_file(stack.name)
+    new_stack = NewStack(accelerator, tuple(zone), slices, tier, variant, project, owner, target)
+    path = stack_file(new_stack.name)
     try:
-        written = text(stack)
-        stack_settings.from_text(stack.name, written)
+        written = text(new_stack)
+        stack_settings.from_text(new_stack.name, written)
         with path.open("x", encoding="utf-8") as file:
             file.write(written)
     except FileExistsError:
         fail(f"stacks/{path.name} is there already; remove it, or give another --variant")
     except SettingsError as error:
         fail(str(error))
-    typer.echo(f"stacks/{path.name} is written; see what it would cost: slipway preview {stack.name}")
+    typer.echo(f"stacks/{path.name} is written; see what it would cost: slipway preview {new_stack.name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import plotext
 
-from infra.operate.report import Losses
+from infra.operate.stack_status import Losses
 
 _HEIGHT = 15
 _MAX_WIDTH = 100

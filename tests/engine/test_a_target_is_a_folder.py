@@ -1,4 +1,4 @@
-"""A target is a folder and a line in the registry: in a copy of the tree, one is added, and every command works with it.
+"""A target is a folder and a line in the registry: a copy of the tree gets one, and every command works with it.
 
 The target declares Compute Engine instances, which the stand-in for Google's plugin makes.
 """

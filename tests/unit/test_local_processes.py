@@ -7,14 +7,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from infra.operate.hosts import OnHost
+from infra.paths import StackPaths
 from infra.targets.local import host_directory, processes
 from infra.targets.local.host_directory import HostRecord
+from infra.targets.local.hosts import LocalHosts
 from training.host_status import HostStatus, Phase, write_status
+from training.run_spec import RunSpec
 
 
 def until(condition: Callable[[], object], what: str) -> None:
@@ -129,3 +133,77 @@ def test_a_record_cut_short_by_a_kill_is_no_host(root: Path) -> None:
     (root / host_directory.RECORD).write_text('{"index": 0, "cou')
     assert host_directory.read_record(root) is None
     assert host_directory.states(root.parent) == []
+
+
+# --- what day 2 does with them ---
+
+
+@pytest.fixture
+def hosts(root: Path) -> LocalHosts:
+    """Two hosts in two slices; the first is training, the second has not spoken yet."""
+    host(root, 0, HostStatus(Phase.TRAINING, started=0, updated=time.time(), step=7, steps=10, eta_s=3))
+    host(root.parent / "1", 1, None)
+    spec = RunSpec(
+        "s", "run", "cpu", 2, 1, 1, 10, "gs://bucket/s", None, {"per_device_batch_size": 1, "max_target_length": 1}
+    )
+    (root / host_directory.RUN_SPEC).write_text(spec.to_yaml())
+    return LocalHosts("s", StackPaths(root.parent.parent))
+
+
+def drained(output: Generator[str, None, int]) -> tuple[list[str], int]:
+    lines: list[str] = []
+    while True:
+        try:
+            lines.append(next(output))
+        except StopIteration as end:
+            return lines, end.value
+
+
+def test_hosts_are_seen_without_their_processes(hosts: LocalHosts) -> None:
+    training, bootstrapping = hosts.states()
+    assert (training.index, training.slice, training.phase, training.step, training.eta_s) == (0, 0, "training", 7, 3)
+    assert (bootstrapping.index, bootstrapping.slice, bootstrapping.phase) == (1, 1, "bootstrapping")
+    assert (bootstrapping.step, bootstrapping.running, bootstrapping.bundle) == (None, True, "0" * 16)
+    assert all(0 <= view.age_s < 20 for view in (training, bootstrapping))
+
+
+def test_run_in_a_bucket_is_named_by_its_url(hosts: LocalHosts) -> None:
+    assert hosts.run_location() == "gs://bucket/s/run"
+
+
+def test_command_runs_in_the_hosts_directory_with_its_label(hosts: LocalHosts, root: Path) -> None:
+    shown = 'echo "$PWD"; echo "$SLIPWAY_HOST_DIR" >&2; echo "$SLIPWAY_HOST_INDEX $SECRET"; exit 3'
+    directory = str(root.parent / "1")
+    assert drained(hosts.exec(1, ["bash", "-c", shown])) == ([directory, directory, "1 "], 3)
+
+
+def test_command_that_nobody_reads_any_more_is_ended(hosts: LocalHosts, root: Path) -> None:
+    before = len(processes.labelled(root))
+    output = hosts.exec(0, ["bash", "-c", "echo started; exec sleep 600"])
+    assert next(output) == "started"
+    output.close()
+    assert len(processes.labelled(root)) == before
+
+
+def test_file_is_brought_to_a_host_and_back(hosts: LocalHosts, tmp_path: Path) -> None:
+    (tmp_path / "here").write_text("text")
+    hosts.copy(1, tmp_path / "here", OnHost("there"))
+    hosts.copy(1, OnHost("there"), tmp_path / "back")
+    assert (tmp_path / "back").read_text() == "text"
+
+
+def test_host_that_is_not_there_is_refused_with_those_that_are(hosts: LocalHosts, tmp_path: Path) -> None:
+    with pytest.raises(LookupError, match="stack 's' has no host 2; there are: 0, 1"):
+        hosts.exec(2, ["true"])
+    with pytest.raises(LookupError, match="there are: none; run `pulumi up` first"):
+        LocalHosts("s", StackPaths(tmp_path / "nowhere")).copy(0, OnHost("a"), tmp_path)
+
+
+def test_kept_runs_are_named_and_deleted_when_the_hosts_are_gone(tmp_path: Path) -> None:
+    gone = LocalHosts("s", StackPaths(tmp_path))
+    assert gone.kept_runs() == []
+    for run in ("b", "a"):
+        (tmp_path / "runs" / run).mkdir(parents=True)
+    assert gone.kept_runs() == [str(tmp_path / "runs" / run) for run in ("a", "b")]
+    gone.delete_kept_runs()
+    assert (gone.kept_runs(), gone.run_location(), gone.states()) == ([], None, [])

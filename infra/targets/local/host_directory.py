@@ -17,9 +17,10 @@ from pathlib import Path
 import psutil
 
 from infra.host_software.installation import COMMAND, Installation
+from infra.operate.phases import LOST, RUNNING
 from infra.paths import RUN_SPEC
 from infra.targets.local import processes
-from training.host_status import FILE_NAME, HostStatus, read_status
+from training.host_status import FILE_NAME, HostStatus, Phase, read_status
 
 RECORD = "host.json"
 LOG = "host.log"
@@ -68,11 +69,7 @@ class HostState:
 
     @property
     def healthy(self) -> bool:
-        return self.phase in RUNNING or self.phase == FINISHED
-
-
-FINISHED, LOST = "finished", "lost"
-RUNNING = frozenset({"bootstrapping", "starting", "compiling", "training"})
+        return self.phase in RUNNING or self.phase == Phase.FINISHED
 
 
 def read_record(directory: Path) -> HostRecord | None:
@@ -84,26 +81,39 @@ def read_record(directory: Path) -> HostRecord | None:
 
 
 def _write_record(directory: Path, record: HostRecord) -> None:
-    partial = directory / f"{RECORD}.partial"
-    partial.write_text(json.dumps(asdict(record), indent=1) + "\n")
-    partial.replace(directory / RECORD)
+    _write(directory / RECORD, json.dumps(asdict(record), indent=1) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    """A reader sees the old text or the new one."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(text)
+    partial.replace(path)
+
+
+def environment(record: HostRecord) -> dict[str, str]:
+    """What a host's processes find in theirs, but for the label."""
+    inherited = {
+        key: value for key, value in os.environ.items() if key in _INHERITED or key.startswith(_INHERITED_PREFIXES)
+    }
+    return (
+        inherited
+        | record.installation.variables
+        | {
+            "SLIPWAY_CACHE_DIR": record.cache,
+            "SLIPWAY_HOST_INDEX": str(record.index),
+            "SLIPWAY_HOST_COUNT": str(record.count),
+            "SLIPWAY_COORDINATOR": record.coordinator,
+        }
+    )
 
 
 def start(directory: Path, record: HostRecord, run_spec: str) -> HostRecord:
     """Start a host that is not running. Its log goes on in the same file; its status begins anew."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / FILE_NAME).unlink(missing_ok=True)
-    (directory / RUN_SPEC).write_text(run_spec)
-    environment = {
-        key: value for key, value in os.environ.items() if key in _INHERITED or key.startswith(_INHERITED_PREFIXES)
-    }
-    environment |= record.installation.variables | {
-        "SLIPWAY_CACHE_DIR": record.cache,
-        "SLIPWAY_HOST_INDEX": str(record.index),
-        "SLIPWAY_HOST_COUNT": str(record.count),
-        "SLIPWAY_COORDINATOR": record.coordinator,
-    }
-    process = processes.start_detached(COMMAND, environment, directory, directory / LOG)
+    _write(directory / RUN_SPEC, run_spec)
+    process = processes.start_detached(COMMAND, environment(record), directory, directory / LOG)
     running = replace(record, pid=process.pid, started=process.create_time())
     _write_record(directory, running)
     return running
@@ -139,7 +149,7 @@ def state(directory: Path) -> HostState | None:
         return None
     alive = record.process() is not None
     status = read_status(directory)  # after the process: a host that ends in between has said its last word
-    phase = status.phase if status else "bootstrapping"
+    phase = status.phase if status else Phase.BOOTSTRAPPING
     reason = (status.reason if status else None) or ""
     if phase in RUNNING and not alive:
         at = f" at step {status.step} of {status.steps}" if status and status.step else f" while {phase}"
@@ -149,8 +159,8 @@ def state(directory: Path) -> HostState | None:
 
 def states(hosts: Path) -> list[HostState]:
     """All hosts of a stack, by index."""
-    found = [state(directory) for directory in hosts.iterdir()] if hosts.is_dir() else []
-    return sorted((host for host in found if host), key=lambda host: host.record.index)
+    read = [state(directory) for directory in hosts.iterdir()] if hosts.is_dir() else []
+    return sorted((host for host in read if host), key=lambda host: host.record.index)
 
 
 def health(directory: Path) -> str:

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
-from infra.paths import of_stack
-from infra.targets.local import host_directory
+from infra.operate.hosts import HostView, OnHost, below
+from infra.operate.phases import RUNNING
+from infra.paths import ARTIFACTS, StackPaths, of_stack
+from infra.targets.local import host_directory, processes
 from infra.targets.local.host_directory import HostState
 from training.run_spec import RunSpec, parse
 
 
+def open_hosts(stack: str) -> LocalHosts:
+    return LocalHosts(stack, of_stack(stack))
+
+
+def store(_: object) -> str:
+    """All stacks of this machine share one."""
+    return str(ARTIFACTS)
+
+
 class LocalHosts:
-    """The hosts of one local stack. Raises LookupError for an index that does not exist."""
+    """The hosts of one local stack."""
 
-    def __init__(self, stack: str) -> None:
+    def __init__(self, stack: str, paths: StackPaths) -> None:
         self.stack = stack
-        self._paths = of_stack(stack)
+        self._paths = paths
 
-    def list(self) -> Sequence[HostState]:
-        return host_directory.states(self._paths.hosts)
+    def states(self) -> Sequence[HostView]:
+        spec = self.run_spec()
+        return [_view(host, spec.hosts_per_slice if spec else 1) for host in self._states()]
 
     def metrics(self, index: int) -> Iterator[dict[str, float]]:
-        run = self.run_directory()
-        path = run / "metrics" / f"host-{index}.jsonl" if run else None
+        spec = self.run_spec()
+        path = Path(spec.output_directory, spec.run_name, "metrics", f"host-{index}.jsonl") if spec else None
         if path is None or not path.exists():
             return
         with path.open() as lines:
@@ -47,8 +60,19 @@ class LocalHosts:
                 else:
                     yield line.rstrip("\n")
 
+    def exec(self, index: int, command: Sequence[str]) -> Generator[str, None, int]:
+        host = self._host(index)
+        return processes.output(command, host_directory.environment(host.record), host.directory)
+
+    def copy(self, index: int, source: Path | OnHost, destination: Path | OnHost) -> None:
+        directory = self._host(index).directory
+        from_path, to_path = (
+            directory / place.path if isinstance(place, OnHost) else place for place in (source, destination)
+        )
+        shutil.copy2(from_path, to_path)
+
     def stop(self, progress: Callable[[str], None]) -> None:
-        running = [host for host in self.list() if host.record.process()]
+        running = [host for host in self._states() if host.record.process()]
         for host in running:
             host_directory.ask_to_stop(host.directory)
         for host in running:
@@ -57,7 +81,7 @@ class LocalHosts:
             )
 
     def start(self) -> None:
-        every = self.list()
+        every = self._states()
         if all(host.healthy for host in every):
             return
         for host in every:  # a run needs all its hosts: a survivor of a lost peer starts anew as well
@@ -65,17 +89,47 @@ class LocalHosts:
         for host in every:
             host_directory.start(host.directory, host.record, (host.directory / host_directory.RUN_SPEC).read_text())
 
-    def run_directory(self) -> Path | None:
-        spec = self._run_spec()
-        return Path(spec.output_directory) / spec.run_name if spec else None
-
-    def _run_spec(self) -> RunSpec | None:
+    def run_spec(self) -> RunSpec | None:
         path = self._paths.host(0) / host_directory.RUN_SPEC
         return parse(path.read_text()) if path.exists() else None
 
+    def run_location(self) -> str | None:
+        spec = self.run_spec()
+        return below(spec.output_directory, spec.run_name) if spec else None
+
+    def kept_runs(self) -> Sequence[str]:
+        runs = self._paths.runs
+        return sorted(map(str, runs.iterdir())) if runs.is_dir() else []
+
+    def delete_kept_runs(self) -> None:
+        shutil.rmtree(self._paths.runs)
+
+    def _states(self) -> Sequence[HostState]:
+        return host_directory.states(self._paths.hosts)
+
     def _host(self, index: int) -> HostState:
-        found = {host.record.index: host for host in self.list()}
-        if index not in found:
-            there = ", ".join(map(str, found)) or "none; run `pulumi up` first"
+        by_index = {host.record.index: host for host in self._states()}
+        if index not in by_index:
+            there = ", ".join(map(str, by_index)) or "none; run `pulumi up` first"
             raise LookupError(f"stack '{self.stack}' has no host {index}; there are: {there}")
-        return found[index]
+        return by_index[index]
+
+
+def _view(host: HostState, hosts_per_slice: int) -> HostView:
+    record, status = host.record, host.status
+    running = host.phase in RUNNING
+    return HostView(
+        index=record.index,
+        slice=record.index // hosts_per_slice,
+        name=f"host-{record.index}",
+        phase=host.phase,
+        reason=host.reason,
+        bundle=record.bundle,
+        age_s=max(0.0, time.time() - (status.updated if status else record.started)),
+        step=status.step if status else None,
+        steps=status.steps if status else None,
+        loss=status.loss if status else None,
+        tokens_per_s=status.tokens_per_s if status else None,
+        eta_s=status.eta_s if status and running else None,
+        detail={"pid": record.pid if running else None},
+    )

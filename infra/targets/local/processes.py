@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -35,6 +35,28 @@ def start_detached(
         )
     _started.append(started)
     return psutil.Process(started.pid)
+
+
+def output(command: Sequence[str], environment: Mapping[str, str], directory: Path) -> Generator[str, None, int]:
+    """Run `command` beside a host, with its label: yields the lines it prints, returns its exit code."""
+    with subprocess.Popen(
+        command,
+        env={**environment, LABEL: str(directory)},
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout
+        try:
+            for line in process.stdout:
+                yield line.rstrip("\n")
+        except BaseException:  # nobody reads on; leaving the `with` would wait for its end
+            process.kill()
+            raise
+        return process.wait()
 
 
 def labelled(root: Path) -> list[psutil.Process]:

@@ -1,0 +1,92 @@
+"""What is known of a stack, as data: the phase of the whole, each host, losses. Pure; JSON and screen show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from infra.operate.hosts import HostView
+from infra.operate.phases import ABSENT, BY_WEIGHT, ENDED_EARLY
+
+
+@dataclass(frozen=True)
+class StackStatus:
+    stack: str
+    phase: str
+    step: int | None
+    steps: int | None
+    hosts: tuple[HostView, ...]
+
+    @property
+    def running(self) -> bool:
+        return any(host.running for host in self.hosts)
+
+    @property
+    def reason(self) -> str:
+        """Why the run ended, by the host that says most about it."""
+        reasons = [
+            f"host {host.index} {phase}: {host.reason}"
+            for phase in ENDED_EARLY
+            for host in self.hosts
+            if host.phase == phase and host.reason
+        ]
+        return reasons[0] if reasons else ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"hosts": [_flat(host) for host in self.hosts]}
+
+
+def stack_status(stack: str, hosts: Sequence[HostView]) -> StackStatus:
+    """The status of a stack; phase `absent` where it has no hosts."""
+    phases = {host.phase for host in hosts}
+    phase = next((phase for phase in BY_WEIGHT if phase in phases), ABSENT)
+    steps_done = [host.step for host in hosts if host.step is not None]
+    return StackStatus(stack, phase, min(steps_done, default=None), hosts[0].steps if hosts else None, tuple(hosts))
+
+
+def _flat(host: HostView) -> dict[str, object]:
+    """A host as one JSON object: what its target alone knows stands beside the rest."""
+    fields = asdict(host)
+    detail = fields.pop("detail")
+    return fields | detail
+
+
+def cells(host: HostView) -> tuple[str, ...]:
+    """What one line says of a host."""
+    step = f"step {host.step}/{host.steps}" if host.step is not None else ""
+    loss = f"loss {host.loss:.3f}" if host.loss is not None else ""
+    speed = f"{host.tokens_per_s:,.0f} tokens/s" if host.tokens_per_s is not None else ""
+    eta = f"ETA {duration(host.eta_s)}" if host.eta_s is not None else ""
+    return (f"host {host.index}", host.phase, step, loss, speed, eta, host.reason)
+
+
+def line(host: HostView) -> str:
+    return " · ".join(cell for cell in cells(host) if cell)
+
+
+def duration(seconds: float) -> str:
+    """`3m07s` or `2h05m`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Nats per token. `train` and `heldout` pair a step with a loss."""
+
+    train: tuple[tuple[int, float], ...]
+    heldout: tuple[tuple[int, float], ...]
+
+
+def losses(metrics: Iterable[Mapping[str, float]]) -> Losses:
+    """Training and held-out losses of a run; a step that ran twice (after a kill) counts as it ran last."""
+    train: dict[int, float] = {}
+    heldout: dict[int, float] = {}
+    for values in metrics:
+        step = int(values["step"])
+        if "learning/loss" in values:
+            train[step] = values["learning/loss"]
+        if "eval/avg_loss" in values:
+            heldout[step] = values["eval/avg_loss"]
+    return Losses(tuple(sorted(train.items())), tuple(sorted(heldout.items())))
