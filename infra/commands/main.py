@@ -6,9 +6,9 @@ of an `app` with commands of its own. Entry points: verbs alone print and pick e
 
 from __future__ import annotations
 
-import ast
 import importlib
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,10 @@ class Verb(TyperCommand):
     """Stands for a verb that is not imported."""
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """All of its first sentence: what is cut at `limit` would not be read anywhere else."""
-        module = ast.parse((HERE / f"{self.name}.py").read_text(encoding="utf-8"))
-        (function,) = (each for each in module.body if isinstance(each, ast.FunctionDef) and each.name == self.name)
-        return (ast.get_docstring(function) or "").partition("\n\n")[0]
+        """The first paragraph of its docstring, all of it: what `limit` cuts off stands nowhere else."""
+        source = (HERE / f"{self.name}.py").read_text(encoding="utf-8")
+        docstring = re.search(rf'^def {self.name}\(.*?"""(.*?)(\n\n|""")', source, re.MULTILINE | re.DOTALL)
+        return docstring[1] if docstring else ""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The verb itself takes over."""
