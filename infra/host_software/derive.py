@@ -1,7 +1,7 @@
 """What the hosts of a stack install, decided from sources at preview: wheelhouse and bundle, by id and hash.
 
-Owns the derivation, the same for every target. Refuses to own how it is built (infra/wheels/, infra/artifacts/) and
-where it is stored: the target names the store.
+Owns the derivation, the same for every target. Refuses to own how it is built (infra/host_software/wheels/,
+infra/artifacts/) and where it is stored: the target names the store.
 """
 
 from __future__ import annotations

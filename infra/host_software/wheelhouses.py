@@ -1,6 +1,6 @@
 """Wheelhouses on this machine: build one with its progress shown, push it, make an environment of it.
 
-Owns what a person sees of it. Refuses to own the steps (infra/wheels/build.py, infra/artifacts/push.py).
+Owns what a person sees of it. Refuses to own the steps (infra/host_software/wheels/build.py, infra/artifacts/push.py).
 """
 
 from __future__ import annotations

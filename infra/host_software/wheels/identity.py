@@ -1,6 +1,6 @@
 """Which wheelhouse a stack needs, known from sources alone: a preview builds and fetches nothing.
 
-Owns the inputs of a wheelhouse and their hash. Refuses to own how it is built (infra/wheels/build.py).
+Owns the inputs of a wheelhouse and their hash. Refuses to own how it is built (infra/host_software/wheels/build.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where the hosts' locks lie: `training/locks/pylock.<platform>-<channel>.toml` (PEP 751), written by `make lock`.
 
-Refuses to own what is in them (infra/wheels/selection.py), so that a preview names a lock without parsing one.
+Refuses to own what is in them (infra/host_software/wheels/selection.py): a preview names a lock and parses none.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns how a patch set is read, its content hash, and what each patch is to a wheel: it applies, the code below it has
 drifted, or upstream has it already. `git apply` is the engine, away from any repository and anyone's git settings.
-Refuses to own the wheel file (infra/wheels/repack.py) and where wheels come from.
+Refuses to own the wheel file (infra/host_software/wheels/repack.py) and where wheels come from.
 """
 
 from __future__ import annotations

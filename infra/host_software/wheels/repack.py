@@ -2,7 +2,8 @@
 
 Owns the wheel's form. The same wheel and patches give the same bytes on every machine: entries are sorted, times and
 permissions fixed, and nothing is compressed, because zlib's output differs between its versions and forks.
-Refuses to own what the patches mean (infra/wheels/patches.py).
+Not `wheel`: its WheelFile dates RECORD by the clock, and its `pack` renames to build tags, not to local versions.
+Refuses to own what the patches mean (infra/host_software/wheels/patches.py).
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def test_a_state_file_outlives_the_emulator(tmp_path: Path) -> None:
 
 def test_the_command_serves_until_ctrl_c_and_keeps_its_state(tmp_path: Path) -> None:
     file = tmp_path / "cloud.json"
-    command = [sys.executable, "-c", "from infra.operate.cli import main; main()", "emulate", "tpu"]
+    command = [sys.executable, "-c", "from infra.commands.main import main; main()", "emulate", "tpu"]
     command += ["--port", "0", "--speed", "0", "--state", str(file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
