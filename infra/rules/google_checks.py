@@ -12,26 +12,25 @@ import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 
-from infra import hardware
+from infra import hardware, names
 
 MTU = range(1300, 8897)
 _PRIVATE = tuple(ipaddress.ip_network(net) for net in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
-_REGION = r"[a-z]{2,}(-[a-z]+)+[0-9]{1,2}"
 _MULTI_REGIONS = frozenset(("us", "eu", "asia", "nam4", "eur4", "eur5", "eur7", "eur8", "asia1", "global"))
 
 
 def label_problem(labels: Mapping[str, object]) -> str | None:
     """Keys and values as most APIs take them; values that are not known yet pass."""
     for key, value in labels.items():
-        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,62}", key):
+        if not names.LABEL_KEY.fullmatch(key):
             return f"label key {key!r} is not 1-63 lower-case letters, digits, '_' and '-' with a letter first"
-        if isinstance(value, str) and not re.fullmatch(r"[a-z0-9_-]{0,63}", value):
+        if isinstance(value, str) and not names.LABEL_VALUE.fullmatch(value):
             return f"label {key} is {value!r}; give at most 63 lower-case letters, digits, '_' and '-'"
     return f"{len(labels)} labels; give at most 64" if len(labels) > 64 else None
 
 
 def bucket_name_problem(name: str) -> str | None:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", name):
+    if not names.BUCKET_NAME.fullmatch(name):
         return (
             f"bucket name {name!r} ({len(name)} characters) is not 3-63 lower-case letters, digits, '-', '_' and '.' "
             f"with a letter or digit at both ends"
@@ -45,7 +44,7 @@ def bucket_name_problem(name: str) -> str | None:
 
 def location_problem(key: str, place: str) -> str | None:
     """key: `zone`, `region` or `location`, which may be either or several regions."""
-    allowed = {"zone": _REGION + "-[a-z]", "region": _REGION}.get(key, _REGION + "(-[a-z])?")
+    allowed = names.REGION.pattern + {"zone": "-[a-z]", "region": ""}.get(key, "(-[a-z])?")
     if re.fullmatch(allowed, place) or (key == "location" and place.lower() in _MULTI_REGIONS):
         return None
     if key == "location" and re.fullmatch(allowed, place.lower()):
