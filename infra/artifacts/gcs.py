@@ -198,7 +198,7 @@ class GcsStore:
 
     def _sentence(self, doing: str, error: BaseException) -> StoreError:
         what = f"cannot {doing} {self.uri}"
-        said = _first_line(error)
+        reason = _first_line(error)
         match error:
             case api.NotFound():
                 return NoBucketError(
@@ -206,19 +206,19 @@ class GcsStore:
                     f" fix the name, or create it with its foundation stack"
                 )
             case api.Forbidden():
-                return StoreError(f"{what}: permission denied; give this account {ROLE} on the bucket ({said})")
+                return StoreError(f"{what}: permission denied; give this account {ROLE} on the bucket ({reason})")
             case api.Unauthorized() | auth.DefaultCredentialsError() | auth.RefreshError():
                 return StoreError(
-                    f"{what}: no valid Google credentials; run: gcloud auth application-default login ({said})"
+                    f"{what}: no valid Google credentials; run: gcloud auth application-default login ({reason})"
                 )
-            case api.BadRequest() if "crc32c" in said.lower():
+            case api.BadRequest() if "crc32c" in reason.lower():
                 return StoreError(f"{what}: it arrived damaged (checksum mismatch); run it again")
             case _ if isinstance(error, _storage_errors.DataCorruption):
                 return StoreError(f"{what}: it arrived damaged (checksum mismatch); run it again")
             case api.GoogleAPICallError():
-                return StoreError(f"{what}: Cloud Storage answered {error.code}: {said}")
+                return StoreError(f"{what}: Cloud Storage answered {error.code}: {reason}")
             case _:
-                return StoreError(f"{what}: no connection to Cloud Storage ({said}); run it again when there is one")
+                return StoreError(f"{what}: no connection to Cloud Storage ({reason}); run it again when there is one")
 
 
 def _finish_errors(response: requests.Response, *args: object, **options: object) -> None:

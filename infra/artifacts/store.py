@@ -206,13 +206,13 @@ class LocalStore:
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         below = self.directory / prefix.rpartition("/")[0]
-        found: list[str] = []
+        keys: list[str] = []
         with disk_errors(f"list {below}"):
             for folder, folders, files in below.walk(on_error=_unless_missing):
                 if PARTIAL in folders:
                     folders.remove(PARTIAL)
-                found += [(folder / name).relative_to(self.directory).as_posix() for name in files]
-        yield from sorted(key for key in found if key.startswith(prefix))
+                keys += [(folder / name).relative_to(self.directory).as_posix() for name in files]
+        yield from sorted(key for key in keys if key.startswith(prefix))
 
     def delete(self, key: str) -> None:
         with disk_errors(f"delete {key} of {self.uri}"):
@@ -254,9 +254,9 @@ class LocalStore:
         return True
 
     def _same(self, key: str, file: Path, digest: str) -> None:
-        there, here = self.size(key), file.stat().st_size
-        if there != here:
-            raise StoreError(f"{key} in {self.uri} has {there} bytes, but {file} has {here}; {REPAIR}")
+        stored_bytes, file_bytes = self.size(key), file.stat().st_size
+        if stored_bytes != file_bytes:
+            raise StoreError(f"{key} in {self.uri} has {stored_bytes} bytes, but {file} has {file_bytes}; {REPAIR}")
         if _digest(self.path(key)) != digest:
             raise StoreError(f"{key} in {self.uri} has another checksum than {file}; {REPAIR}")
 

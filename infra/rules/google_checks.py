@@ -117,5 +117,5 @@ def topology_problem(topology: str, machine: str | None, hosts: int | None) -> s
     return None
 
 
-def _near(given: str, known: Iterable[str]) -> str:
-    return ", ".join(difflib.get_close_matches(given, sorted(known), n=3, cutoff=0))
+def _near(text: str, known: Iterable[str]) -> str:
+    return ", ".join(difflib.get_close_matches(text, sorted(known), n=3, cutoff=0))

@@ -116,19 +116,19 @@ class Cloud(Levers):
         return is_young and self.behaviour.hidden_from.includes(call)
 
     def _new_request(self, name: str, wanted: Wanted, message: Any) -> Request:
-        kept = messages.copy(message)
-        kept.name = name
-        kept.ClearField("state")
-        kept.tpu.node_spec[0].parent = Place.of(name).name
-        kept.tpu.node_spec[0].node.CopyFrom(without_outputs(message.tpu.node_spec[0].node))
-        messages.set_time(kept.create_time, self.now_s)
-        not_before, expires = _interval(kept, self.now_s)
+        stored = messages.copy(message)
+        stored.name = name
+        stored.ClearField("state")
+        stored.tpu.node_spec[0].parent = Place.of(name).name
+        stored.tpu.node_spec[0].node.CopyFrom(without_outputs(message.tpu.node_spec[0].node))
+        messages.set_time(stored.create_time, self.now_s)
+        not_before, expires = _interval(stored, self.now_s)
         return Request(
             name=name,
             accelerator=wanted.row.name,
             tier=wanted.tier,
             node_names=list(wanted.node_names),
-            message=kept,
+            message=stored,
             create_s=self.now_s,
             number=self._next_number(),
             since_s=self.now_s,
@@ -203,8 +203,8 @@ class Cloud(Levers):
         return self._complete(self.new_operation("update", name), after_s=self.timings.update_s)
 
     def _is_updating(self, name: str) -> bool:
-        updates = [one for one in self.operations.values() if (one.target, one.verb) == (name, "update")]
-        return any(not one.is_done(self.now_s) for one in updates)
+        running = [operation for operation in self.operations.values() if not operation.is_done(self.now_s)]
+        return any((operation.target, operation.verb) == (name, "update") for operation in running)
 
     def switch_node(self, name: str, on: bool) -> Operation:
         """Starts or stops. Only a single host outside the queue can be stopped (our choice for the latter)."""

@@ -113,14 +113,14 @@ class Shown:
 
     def add(self, values: Any) -> Any:
         if _is_list(values):
-            return [self.add(one) for one in values]
+            return [self.add(value) for value in values]
         shown = _copy(values)
         if shown is None:
             return values
         below = self if self.in_operations else replace(self, requests={}, nodes={})
-        for key, one in shown.items():
-            if key not in ("labels", "metadata") or "@type" in one:
-                shown[key] = (below if key == "response" else self).add(one)
+        for key, value in shown.items():
+            if key not in ("labels", "metadata") or "@type" in value:
+                shown[key] = (below if key == "response" else self).add(value)
         name = shown.get("name", "")
         if name in self.requests and "tpu" in shown:
             _add_to_request(shown, self.version, self.requests[name])

@@ -199,9 +199,9 @@ class Ledger:
         self.host_ready = GuestAttribute(**values["host_ready"])
         self.projects = list(values.get("projects", []))
         self.pools = Pools.from_json(values["pools"])
-        self.requests = {one["name"]: request_from_json(one) for one in values["requests"]}
-        self.nodes = {one["name"]: node_from_json(one) for one in values["nodes"]}
-        self.operations = {one["name"]: operation_from_json(one) for one in values["operations"]}
+        self.requests = {record["name"]: request_from_json(record) for record in values["requests"]}
+        self.nodes = {record["name"]: node_from_json(record) for record in values["nodes"]}
+        self.operations = {record["name"]: operation_from_json(record) for record in values["operations"]}
         self.sent = {key: SentRequest(**sent) for key, sent in values["sent"].items()}
         self.events = [Event(**event) for event in values["events"]]
 

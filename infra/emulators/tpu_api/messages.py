@@ -36,8 +36,8 @@ _OTHERS: dict[str, Any] = {
 
 def new(kind: str, **fields: Any) -> Any:
     """An empty message: of tpu_v2 by its bare name, of another package by its full one."""
-    made = _OTHERS[kind] if kind in _OTHERS else getattr(tpu_v2, kind).pb()
-    return made(**fields)
+    message_class = _OTHERS[kind] if kind in _OTHERS else getattr(tpu_v2, kind).pb()
+    return message_class(**fields)
 
 
 def parse(kind: str, values: Any) -> Any:
@@ -58,21 +58,21 @@ def _check_oneofs(descriptor: Any, values: Any, path: str) -> None:
     """
     if not isinstance(values, dict):
         return
-    kept: dict[str, str] = {}
+    set_by: dict[str, str] = {}
     for key, value in values.items():
         field = descriptor.fields_by_camelcase_name.get(key) or descriptor.fields_by_name.get(key)
         if field is None or value is None:
             continue
         oneof = field.containing_oneof.name if field.containing_oneof else ""
-        if oneof in kept:
+        if oneof in set_by:
             complaint = f"oneof field '{oneof}' is already set. Cannot set '{key}'"
             raise ApiError(Code.INVALID_ARGUMENT, f"Invalid value at '{path}' (oneof), {complaint}")
         if oneof:
-            kept[oneof] = key
+            set_by[oneof] = key
         if field.message_type is not None and not field.message_type.GetOptions().map_entry:
             below = f"{path}.{field.name}" if path else field.name
-            for one in value if field.is_repeated and isinstance(value, list) else [value]:
-                _check_oneofs(field.message_type, one, below)
+            for item in value if field.is_repeated and isinstance(value, list) else [value]:
+                _check_oneofs(field.message_type, item, below)
 
 
 def plain(message: Any, numeric_enums: bool = False) -> dict[str, Any]:
@@ -81,9 +81,9 @@ def plain(message: Any, numeric_enums: bool = False) -> dict[str, Any]:
 
 
 def copy(message: Any) -> Any:
-    made = type(message)()
-    made.CopyFrom(message)
-    return made
+    duplicate = type(message)()
+    duplicate.CopyFrom(message)
+    return duplicate
 
 
 def set_query(request: Any, name: str, values: list[str]) -> None:
@@ -99,11 +99,11 @@ def set_query(request: Any, name: str, values: list[str]) -> None:
     if field is None or (field.message_type is not None and field.message_type.full_name != _FIELD_MASK):
         raise _unknown_parameter(f"{nested}.{last}" if nested else name)
     if field.type == FieldDescriptor.TYPE_BOOL:
-        given: Any = _truth(name, values[-1])
+        parameter: Any = _truth(name, values[-1])
     else:
-        given = values if field.is_repeated else values[-1]
+        parameter = values if field.is_repeated else values[-1]
     try:
-        json_format.ParseDict({field.json_name: given}, target)
+        json_format.ParseDict({field.json_name: parameter}, target)
     except json_format.ParseError as error:
         raise ApiError(Code.INVALID_ARGUMENT, f"Invalid value at '{name}': {error}") from error
 

@@ -46,8 +46,8 @@ class Route:
         if method != self.method:
             return None
         field, pattern = _template(self.uri)
-        found = pattern.fullmatch(path)
-        return {field: unquote(found[1])} if found else None
+        match = pattern.fullmatch(path)
+        return {field: unquote(match[1])} if match else None
 
 
 @cache

@@ -73,7 +73,7 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: Progress
     patched = {patch_set.package: patch_set for patch_set in inputs.patches}
     pins: list[_Pin] = []
     objects: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(dir=_made(artifacts / PARTIAL)) as name:
+    with tempfile.TemporaryDirectory(dir=_with_parents(artifacts / PARTIAL)) as name:
         work = Path(name)
         for file, path in fetched.items():
             if file.package == UV:
@@ -96,7 +96,7 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: Progress
         sums = work / "sums"
         sums.write_text(sums_text(objects))
         final = artifacts / wheelhouse_key(inputs.id)
-        _made(final.parent)
+        _with_parents(final.parent)
         sums.replace(final)
     sizes = ((artifacts / object_key(digest, name)).stat().st_size for name, digest in objects.items())
     return Wheelhouse(inputs.id, objects, sum(sizes))
@@ -111,17 +111,17 @@ def _store(artifacts: Path, file: Path) -> dict[str, str]:
     """Put a file among the objects unless it is there; its name and hash."""
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    final = artifacts / object_key(digest, file.name)
-    if final.exists():
-        os.utime(final)  # its age for `slipway gc` starts anew
+    stored = artifacts / object_key(digest, file.name)
+    if stored.exists():
+        os.utime(stored)  # its age for `slipway gc` starts anew
     else:
-        partial = _made(final.parent) / f".{file.name}.{os.getpid()}"
+        partial = _with_parents(stored.parent) / f".{file.name}.{os.getpid()}"
         shutil.copyfile(file, partial)
-        partial.replace(final)
+        partial.replace(stored)
     return {file.name: digest}
 
 
-def _made(directory: Path) -> Path:
+def _with_parents(directory: Path) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     return directory
 
@@ -157,12 +157,12 @@ def _fetched_python(uv: str, work: Path) -> Path:
     version = "cpython-3.12-linux-x86_64-gnu"
     command = [uv, "python", "install", "--no-config", "--no-bin", "--install-dir", str(home), version]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = sorted(path for path in home.glob("cpython-3.12*") if path.is_dir() and not path.is_symlink())
-    if done.returncode or not found:
+    pythons = sorted(path for path in home.glob("cpython-3.12*") if path.is_dir() and not path.is_symlink())
+    if done.returncode or not pythons:
         raise BuildError(
             f"uv cannot fetch a CPython 3.12 here ({_last_line(done.stderr)}); give one with --python-archive FILE"
         )
-    return pack_python(found[-1], work / "fetched.tar.gz")
+    return pack_python(pythons[-1], work / "fetched.tar.gz")
 
 
 def pack_python(directory: Path, archive: Path) -> Path:

@@ -107,8 +107,8 @@ def resource_type(token: str) -> ResourceType | None:
 @functools.cache
 def object_fields(nested: ObjectOf) -> Mapping[str, Field] | None:
     """The keys of a nested object; None if its class is not found, so that nothing is said about it."""
-    found = _class(_text(f"{nested.package}/_inputs.py"), f"class {nested.name}:\n")
-    return None if found is None else _fields(nested.package, found)
+    source = _class(_text(f"{nested.package}/_inputs.py"), f"class {nested.name}:\n")
+    return None if source is None else _fields(nested.package, source)
 
 
 @functools.cache
@@ -141,10 +141,10 @@ def _class(text: str, header: str) -> str | None:
 
 def _fields(package: str, text: str) -> dict[str, Field]:
     return {
-        found["wire"] or found["name"]: Field(
-            _type(ast.parse(found["type"], mode="eval").body, package), not found["type"].startswith("Optional[")
+        getter["wire"] or getter["name"]: Field(
+            _type(ast.parse(getter["type"], mode="eval").body, package), not getter["type"].startswith("Optional[")
         )
-        for found in _GETTER.finditer(text)
+        for getter in _GETTER.finditer(text)
     }
 
 
