@@ -1,7 +1,7 @@
-"""Which artifacts nothing names. Pure: from a listing and the names in use to what may go.
+"""Which artifacts of a store nobody uses any more. Pure: a listing and the names in use in, what may be deleted out.
 
-Owns the rule. Refuses to own where names come from (named.py) and
-deleting (operate/artifacts_cli.py). What it does not know the form of, it keeps.
+Owns the rule. Refuses to own where names come from (infra/runs/named_artifacts.py) and deleting (infra/commands/gc.py).
+A key of a form that it does not know stays.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ class GcsStore:
             self._seen_bucket = True
 
     def _renew(self, key: str, blob: Any) -> bool:
-        """Make an object in use young again for gc; False where gc was faster."""
+        """Set the age of an object in use back to zero; False where gc has just deleted it."""
         if datetime.now(UTC) - blob.updated < RENEW_AFTER:
             return True
         with self._errors(f"renew {key} of"):
@@ -183,7 +183,7 @@ class GcsStore:
 
     @contextlib.contextmanager
     def _errors(self, doing: str) -> Generator[None]:
-        """Whatever the client raises while `doing` something to this store, as one sentence."""
+        """Turns whatever the client raises while `doing` something to this store into one sentence."""
         try:
             yield
         except api.RetryError as error:
@@ -222,7 +222,7 @@ class GcsStore:
 
 
 def _finish_errors(response: requests.Response, *args: object, **options: object) -> None:
-    """Give the connection back: the client leaves the answer to a download unread where it is an error."""
+    """Read the rest of an answer that is an error, which the client does not: else its connection is never reused."""
     del args, options
     if response.status_code >= 400:
         _ = response.content
@@ -242,5 +242,5 @@ def _crc32c(file: Path) -> str:
 
 
 def _encode(value: int) -> str:
-    """As Cloud Storage writes it."""
+    """A checksum as Cloud Storage writes it: base64 of four bytes."""
     return base64.b64encode(value.to_bytes(4, "big")).decode()

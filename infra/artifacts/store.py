@@ -35,7 +35,7 @@ class NoBucketError(StoreError):
 
 
 class NoObjectError(StoreError):
-    """The store is there, the object is not."""
+    """The store exists and has no such object."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def open_store(uri: str | Path, patience_s: float = PATIENCE_S) -> Store:
 
 
 def check_key(key: str) -> str:
-    """The key itself, if it is one."""
+    """Returns the key. Raises StoreError where it cannot be one."""
     parts = key.split("/")
     if not key.isprintable() or any(part in ("", ".", "..") for part in parts) or PARTIAL in parts:
         raise StoreError(
@@ -120,7 +120,7 @@ def check_key(key: str) -> str:
 
 @contextlib.contextmanager
 def disk_errors(doing: str) -> Generator[None]:
-    """Whatever the operating system refuses while `doing`, as one sentence."""
+    """Turns whatever the operating system refuses while `doing` something into one sentence."""
     try:
         yield
     except OSError as error:
@@ -146,7 +146,7 @@ def whole_file(file: Path, doing: str) -> Generator[Path]:
 
 
 class LocalStore:
-    """A directory: every object a file at its key. Files are written aside and linked into place."""
+    """A directory in which every object is a file, written elsewhere in it first and then linked to its place."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
@@ -245,7 +245,7 @@ class LocalStore:
                 raise NoObjectError(f"there is no {key} in {self.uri}") from None
 
     def _renew(self, key: str, file: Path, digest: str) -> bool:
-        """Make an object in use young again for gc; False where gc was faster."""
+        """Set the age of an object in use back to zero; False where gc has just deleted it."""
         try:
             self._same(key, file, digest)
             os.utime(self.path(key))

@@ -46,7 +46,7 @@ class Use:
 
 
 def record(store: Store, use: Use) -> None:
-    """Leave it, or make it young again. Raises StoreError."""
+    """Write the record of a use, or set its age back to zero. Raises StoreError."""
     with tempfile.TemporaryDirectory() as work:
         file = Path(work) / "use"
         file.write_text(f"{use.key}\n")
@@ -62,7 +62,7 @@ def forget(store: Store, user: str, kept: Use | None = None) -> int:
 
 
 def of_entries(entries: Iterable[Entry]) -> dict[Use, datetime]:
-    """What a listing says, with the time of each one's last `up`. Pure; what has another form is no use."""
+    """The uses in a listing, each with the time of its last `up`. Pure; keys of another form are left out."""
     uses: dict[Use, datetime] = {}
     for entry in entries:
         if match := _KEY.fullmatch(entry.key):

@@ -204,7 +204,7 @@ class ObjectStore(HttpEmulator):
             return self.resource(bucket, name)
 
     def copy(self, bucket: str, name: str, to_bucket: str, to_name: str) -> dict[str, Any]:
-        """Answers as `rewrite` does when it is done in one call."""
+        """Copies an object; the answer is that of a `rewrite` which needed one call."""
         with self.lock:
             size = self.resource(bucket, name)["size"]
             resource = self.create(to_bucket, to_name, self.file(bucket, name).read_bytes(), {}, {})
@@ -219,7 +219,7 @@ class ObjectStore(HttpEmulator):
             self._metadata.pop((bucket, name), None)
 
     def listing(self, bucket: str, query: dict[str, str]) -> dict[str, Any]:
-        """A page; the token of the next is the last name of this one."""
+        """One page of a bucket's objects. The token of the next page is the last name of this one."""
         if not (self.root / bucket).is_dir():
             raise ApiError(404, "The specified bucket does not exist.")
         with self.lock:
@@ -403,7 +403,7 @@ class _Handler(EmulatorHandler):
         raise ApiError(400, f"Unknown uploadType {query.get('uploadType')!r}.")
 
     def _continue(self, owner: ObjectStore, upload_id: str, body: bytes) -> _Answer:
-        """A chunk of a resumable upload, or the question how much has arrived."""
+        """Takes a chunk of a resumable upload, or answers how much of it has arrived."""
         with owner.lock:
             session = owner.sessions.get(upload_id)
             if session is None:

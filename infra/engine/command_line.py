@@ -113,7 +113,7 @@ def parse(arguments: Sequence[str]) -> Command:
 
 
 def local_name(stack: str, project: str) -> str | None:
-    """The stack's own name, or None where it is another project's, or no name at all (the engine says so better)."""
+    """The stack's own name, or None where it is another project's or no valid name: then the engine explains it."""
     *owner, name = stack.split("/")
     if owner and owner[-1] != project and len(owner) > 1:
         return None

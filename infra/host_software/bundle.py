@@ -86,7 +86,7 @@ def sources(training: Path) -> list[str]:
 
 
 def put(bundle: Bundle, store: Store) -> None:
-    """The archive in a store. Raises StoreError where another one has its key."""
+    """Puts the archive into a store. Raises StoreError where another archive has its key."""
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / BUNDLE_ARCHIVE
         file.write_bytes(bundle.archive())

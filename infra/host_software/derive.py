@@ -33,7 +33,7 @@ class HostSoftware:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a reviewer should know of it."""
+        """Sentences on what a reviewer should know of this software."""
         wheels = self.wheelhouse
         line = f"hosts install wheelhouse {wheels.id} ({wheels.platform}, {wheels.channel}) and bundle {self.bundle}"
         return (line, *(f"overlay: {wheel}" for wheel in self.overlay))
@@ -75,7 +75,7 @@ def wheelhouse(settings: Settings, platform: str, work: Path = WORK) -> Wheelhou
 
 
 def compile_environment(settings: Settings, platform: str, work: Path = WORK) -> WheelhouseInputs:
-    """What compiles as the stack's hosts will: their wheelhouse without its Python, which no compile depends on."""
+    """The wheelhouse to compile with as the stack's hosts will: theirs without Python, on which no compile depends."""
     return wheelhouse(settings.model_copy(update={"python_archive": None}), platform, work)
 
 

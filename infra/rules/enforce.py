@@ -1,7 +1,7 @@
-"""Puts guardrails.py to every resource of the program, as it is declared.
+"""Holds every resource of the program to guardrails.py as it is declared.
 
-Owns: from the SDK's resource (typed or by token) to inputs as on the wire, and back the labels that are missing. The
-engine has transforms as well, but what they refuse it prints with a traceback; here it is one sentence per rule.
+Owns the translation of a resource of the SDK into inputs as on the wire, and how missing labels get back into it. The
+engine has transforms as well, but prints a traceback for what they refuse; here it is one sentence per rule.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class GuardrailError(pulumi.RunError):
 
 
 def install(stack: str, owner: str, allowed: Sequence[str]) -> None:
-    """From here on every resource is checked, and labelled if it costs money. Targets that cost nothing need none."""
+    """Check every resource that is declared from now on, and label it if it costs money."""
     labels = names.labels(owner, stack)
 
     def guard(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:

@@ -58,7 +58,7 @@ def mtu_problem(mtu: int) -> str | None:
 
 
 def subnet_problem(cidr: str) -> str | None:
-    """Of a subnet for hosts: private addresses, room for a slice."""
+    """A subnet for hosts has private addresses and room for a slice."""
     try:
         network = ipaddress.IPv4Network(cidr)
     except ValueError as error:
@@ -71,7 +71,7 @@ def subnet_problem(cidr: str) -> str | None:
 
 
 def machine_type_problem(machine: str) -> str | None:
-    """Machines with accelerators have a row; others are Google's to know, their form aside."""
+    """A machine with accelerators must have a row in the hardware table; of others only the form is checked."""
     known = {row.machine.name for row in hardware.rows() if row.machine}
     if machine in known:
         return None
@@ -84,7 +84,7 @@ def machine_type_problem(machine: str) -> str | None:
 
 
 def accelerator_type_problem(accelerator_type: str) -> str | None:
-    """Of the Cloud TPU API: `v5litepod-16`."""
+    """An accelerator type as the Cloud TPU API spells it: `v5litepod-16`."""
     known = {row.accelerator_type for row in hardware.rows() if row.accelerator_type}
     if accelerator_type in known:
         return None
@@ -93,7 +93,7 @@ def accelerator_type_problem(accelerator_type: str) -> str | None:
 
 
 def guest_accelerator_problem(accelerator: str) -> str | None:
-    """Of a VM or node pool: `nvidia-h100-mega-80gb`."""
+    """An accelerator as VMs and node pools spell it: `nvidia-h100-mega-80gb`."""
     known = {row.gke_accelerator for row in hardware.rows("gpu") if row.gke_accelerator}
     if accelerator in known:
         return None

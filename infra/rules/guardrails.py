@@ -33,14 +33,14 @@ class Declared:
 
 @dataclass(frozen=True)
 class Rule:
-    """problem: None, or one sentence with what to write instead. tokens: patterns of the types it is put to."""
+    """problem: None, or one sentence with what to write instead. tokens: patterns of the types that it applies to."""
 
     name: str
     tokens: tuple[str, ...]
     problem: Callable[[Declared], str | None]
 
 
-# Where the labels of what costs money are; a list of keys leads to them. Types that take no labels are not here
+# The types that cost money, each with the keys that lead to its labels. Types that take no labels are not here
 # (a NAT gateway, a firewall rule), and a node pool's `labels` are Kubernetes', not the bill's.
 BILLABLE: dict[str, tuple[str, ...]] = {
     "gcp:artifactregistry/repository:Repository": ("labels",),

@@ -37,7 +37,7 @@ from infra.hardware import Accelerator
 
 
 class Cloud(Levers):
-    """Whoever calls from several threads holds a lock around each call."""
+    """Not safe for threads: the server holds a lock around each call."""
 
     # --- queued resources ---
 
@@ -106,7 +106,7 @@ class Cloud(Levers):
             raise errors.not_in_zone(checks.asked_accelerator(node), claim.zone)
 
     def request(self, name: str, call: Hidden) -> Request:
-        """As that kind of call finds it. Raises ApiError."""
+        """The request of that name. Raises ApiError where there is none that this kind of call sees yet."""
         if name not in self.requests or self.is_hidden(self.requests[name], call):
             raise errors.not_found(name)
         return self.requests[name]
@@ -142,7 +142,7 @@ class Cloud(Levers):
     # --- nodes ---
 
     def create_node(self, place: Place, node_id: str, row: Accelerator, message: Any) -> Operation:
-        """A node without a queue: what is not there now is an error of the operation. Raises ApiError."""
+        """Creates a node outside the queue; without room for it now its operation fails. Raises ApiError."""
         name = f"{place.name}/nodes/{node_id}"
         if name in self.nodes:
             raise ApiError(Code.ALREADY_EXISTS, f"Resource '{name}' already exists.", "RESOURCE_ALREADY_EXISTS")
@@ -225,7 +225,7 @@ class Cloud(Levers):
 
 
 def _interval(message: Any, now_s: float) -> tuple[float, float | None]:
-    """Not before and not after, on the cloud's clock."""
+    """The earliest and the latest time at which a request may get its nodes, on the cloud's clock."""
     policy = message.queueing_policy
     which = policy.WhichOneof("start_timing_constraints")
     if which == "valid_interval":

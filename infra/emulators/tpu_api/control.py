@@ -1,6 +1,6 @@
 """What people and scripts do to the emulator over HTTP: everything below /_/, and the page at /.
 
-Owns the names of these calls and what the page is told. Refuses to own what they do: that is the cloud's.
+Owns the names of these calls and what the page is told. Refuses to own what they do (levers.py).
 
     GET  /_/state                     what the page shows
     GET  /_/calls, DELETE /_/calls    calls of the API until now

@@ -23,7 +23,7 @@ from infra.hardware import families
 
 
 class Levers(Machine):
-    """Raises ValueError for what is not there, with what is."""
+    """Every lever raises ValueError for a name that does not exist; the error lists those that do."""
 
     # --- requests and nodes ---
 
@@ -112,7 +112,7 @@ class Levers(Machine):
         self.settle()
 
     def stockout(self, zone: str, accelerator: str) -> None:
-        """Nothing more is given out."""
+        """The zone has no more chips to give."""
         self.set_capacity(zone, accelerator, 0)
 
     def refuse(self, zone: str, how: ZoneRefusal | None, accelerator: str = "", stays: bool = False) -> None:

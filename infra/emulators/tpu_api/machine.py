@@ -39,7 +39,7 @@ class Machine(Ledger):
     # --- time ---
 
     def advance(self, seconds: float) -> None:
-        """Moves the clock, and with it everything that is due on the way, in order."""
+        """Moves the clock and does everything that is due on the way, in order."""
         until = self.now_s + seconds
         self.settle()
         while (due := self._next_due()) is not None and due <= until:
@@ -48,7 +48,7 @@ class Machine(Ledger):
         self.now_s = until
 
     def settle(self) -> None:
-        """Does what is due now, until nothing is."""
+        """Does everything that is due now."""
         while self._step():
             pass
 
@@ -74,7 +74,7 @@ class Machine(Ledger):
     # --- requests ---
 
     def _request_is_due(self, request: Request) -> bool:
-        """Whether anything has changed."""
+        """Does what is due for a request; tells whether that changed anything."""
         if request.state in _QUEUED and request.expires_s is not None and request.expires_s <= self.now_s:
             message = "The request could not be fulfilled before its valid-until time."
             return self._fail(request, Code.DEADLINE_EXCEEDED, message)
@@ -115,7 +115,7 @@ class Machine(Ledger):
         return errors.no_reservation() if refused.how is ZoneRefusal.NONE_FOR_SALE else None
 
     def _provision(self, request: Request) -> bool:
-        """Takes the room for a request if there is; later requests may go first (our choice)."""
+        """Creates a request's nodes if there is room; later requests may go first (our choice)."""
         if request.tried == self.revision:
             return False
         request.tried = self.revision
@@ -161,7 +161,7 @@ class Machine(Ledger):
         self._end_create(request)
 
     def _run_out(self, request: Request) -> None:
-        """The end of a flex-start: who initiates it is our choice."""
+        """Ends a flex-start request whose time is over. That the service is the initiator is our choice."""
         self._suspend(request, Initiator.SERVICE)
 
     def _suspended(self, request: Request) -> None:

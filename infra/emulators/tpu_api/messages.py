@@ -35,7 +35,7 @@ _OTHERS: dict[str, Any] = {
 
 
 def new(kind: str, **fields: Any) -> Any:
-    """An empty message: of tpu_v2 by its bare name, of another package by its full one."""
+    """A new message. kind: the bare name for tpu_v2, the full one for other packages."""
     message_class = _OTHERS[kind] if kind in _OTHERS else getattr(tpu_v2, kind).pb()
     return message_class(**fields)
 
@@ -52,7 +52,7 @@ def parse(kind: str, values: Any) -> Any:
 
 
 def _check_oneofs(descriptor: Any, values: Any, path: str) -> None:
-    """Raises ApiError for two of a oneof, in the words of protobuf's JSON parser behind Google's REST APIs.
+    """Refuses two fields of one oneof, in the words of the JSON parser behind Google's REST APIs. Raises ApiError.
 
     Google's own client never sends two: its message keeps the last one that was set.
     """
@@ -142,14 +142,14 @@ def set_time(timestamp: Any, seconds: float) -> None:
 
 
 def time_text(seconds: float) -> str:
-    """RFC 3339, as JSON has it."""
+    """A time as JSON has it: RFC 3339."""
     timestamp = timestamp_pb2.Timestamp()
     set_time(timestamp, seconds)
     return timestamp.ToJsonString()
 
 
 def seconds_of(value: Any) -> float:
-    """Of a Timestamp or a Duration."""
+    """The seconds of a Timestamp or a Duration."""
     return value.seconds + value.nanos / 1e9
 
 

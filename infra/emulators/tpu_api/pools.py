@@ -1,4 +1,4 @@
-"""What there is to take: capacity of zones, quota of projects, reservations. Unlimited where nothing is set.
+"""What requests compete for: capacity of zones, quota of projects, reservations. Unlimited where no limit is set.
 
 Owns limits and the sum of what is taken. Refuses to own who takes it (ledger.py) and what an accelerator is.
 """
@@ -153,7 +153,7 @@ class Pools:
         self.capacities = others if chips is None else [*others, Capacity(zone, accelerator, chips)]
 
     def set_quota(self, project: str, place: str, family: str, tier: QuotaTier, units: int | None) -> None:
-        """Of a family with a Serving quota, both."""
+        """Sets a limit; for a family with a Serving quota, that too."""
         key = (project, place, family, tier)
         others = [limit for limit in self.quotas if (limit.project, limit.place, limit.family, limit.tier) != key]
         kinds = (False, True) if family == "v5e" else (False,)
@@ -193,7 +193,7 @@ class Pools:
         return ""
 
     def full(self, claim: Claim, taken: Iterable[Claim]) -> Capacity | None:
-        """The limit that has no room."""
+        """The limit that leaves no room for a claim, or None."""
         taken = list(taken)
         for limit in self.capacities:
             used = sum(other.chips for other in taken if limit.concerns(other))
@@ -230,7 +230,7 @@ class Pools:
 
 
 def quota_name(limit: QuotaLimit, claim: Claim) -> str:
-    """As the service spells it in its refusals."""
+    """The name of a quota as the service spells it in its refusals."""
     stated = claim.row.quota(Api.QUEUED_RESOURCE)
     name = (stated.spot if limit.tier is QuotaTier.SPOT else stated.on_demand) if stated else None
     of_region = limit.place == claim.region
@@ -240,7 +240,7 @@ def quota_name(limit: QuotaLimit, claim: Claim) -> str:
 
 
 def quota_unit(family: str) -> QuotaUnit:
-    """What `units` of a quota of this family counts."""
+    """Whether quotas of this family count chips or cores."""
     for row in rows(family):
         if quota := row.quota(Api.QUEUED_RESOURCE):
             return quota.unit

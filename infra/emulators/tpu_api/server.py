@@ -194,7 +194,7 @@ class TpuApi(HttpEmulator):
 
 
 def _before(fault: Fault | None, route: Route, fields: dict[str, str]) -> None:
-    """What a fault does before there is an effect. Raises ApiError or _CutError."""
+    """Carries out a fault that comes before the call has an effect. Raises ApiError or _CutError."""
     if fault is None:
         return
     place = next(iter(fields.values()))
@@ -223,7 +223,7 @@ def _before(fault: Fault | None, route: Route, fields: dict[str, str]) -> None:
 
 
 def _after(fault: Fault | None, content: bytes) -> tuple[int, dict[str, str], bytes]:
-    """What a fault makes of an answer: status, headers, body. Raises ApiError or _CutError."""
+    """Status, headers and body of an answer, changed by a fault. Raises ApiError or _CutError."""
     match fault and fault.kind:
         case FaultKind.INTERNAL_AFTER:
             raise ApiError(Code.INTERNAL, "Internal error encountered.")
@@ -254,7 +254,7 @@ def _hold(fault: Fault, seconds: float) -> None:
 
 
 def _denied(route: Route, place: str) -> ApiError:
-    """As Google's IAM words it."""
+    """A refusal as Google's IAM words it."""
     verb = route.verb if route.verb != "reset" else "update"
     kind = "nodes" if "Node" in route.rpc or "Guest" in route.rpc else "queuedResources"
     kind = next((word for word in ("operations", "locations") if word[:-1].title() in route.rpc), kind)

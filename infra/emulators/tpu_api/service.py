@@ -177,20 +177,20 @@ class Service:
     # --- faults ---
 
     def refuse_in_operation(self, rpc: str, verb: str, request: Any, failure: Failure) -> Any:
-        """Nothing is done, as the operation says. The request id stands for it from now on (our choice)."""
+        """Does nothing and answers with an operation that failed; its request id is taken from now on (our choice)."""
         operation = self.cloud.new_operation(verb, _target(request))
         self.cloud.end_in_error(operation, failure)
         self.cloud.remember(rpc, getattr(request, "request_id", ""), _body(request), operation)
         return self._shown(operation)
 
     def end_in_error(self, shown: Any, failure: Failure) -> Any:
-        """What was done stays; its operation says otherwise."""
+        """The operation reports a failure, though what it did stays."""
         operation = self.cloud.operation(shown.name)
         self.cloud.end_in_error(operation, failure)
         return self._shown(operation)
 
     def hold(self, shown: Any, seconds: float) -> Any:
-        """The operation is done that much later than what it does."""
+        """The operation is reported as done that many seconds later than its effect."""
         operation = self.cloud.operation(shown.name)
         operation.hold_until_s = self.cloud.now_s + seconds
         return self._shown(operation)
@@ -210,7 +210,7 @@ class Service:
         return views.operation(operation, self.cloud.now_s)
 
     def _below(self, parent: str, collection: str, things: dict[str, Any]) -> list[Any]:
-        """Of one zone or of all, in the order of their names."""
+        """The things of one zone or of all zones, sorted by name."""
         place = Place.of(parent)
         zone = re.escape(place.zone)
         if place.zone == ALL_ZONES:
@@ -222,7 +222,7 @@ class Service:
         return [things[name] for name in names if Place.of(name).zone not in self.unreachable]
 
     def _page(self, request: Any, kind: str, field: str, things: Sequence[Any], show: Callable[[Any], Any]) -> Any:
-        """The page after the token, which holds the last name, so that what goes meanwhile moves no page."""
+        """The page after the token. A token holds the last name, so a deletion between two pages skips nothing."""
         if request.page_size < 0:
             raise checks.invalid("page_size", "it is negative")
         after = _after(request.page_token)
@@ -239,7 +239,7 @@ class Service:
         return response
 
     def _refuse_filter(self, request: Any) -> None:
-        """No source read says what a filter may hold, so none is understood rather than misunderstood."""
+        """Refuses filters and orders: no source that we read says what they may hold."""
         if request.filter or getattr(request, "order_by", ""):
             raise ApiError(Code.UNIMPLEMENTED, "The emulator knows neither filters nor orders.")
 

@@ -1,4 +1,4 @@
-"""What is kept, as the messages that a client is shown. Owns nothing but that.
+"""Turns the emulator's records into the messages that a client is shown.
 
 Seen (gcp.md section 9, read 2026-11-21): the project's number in a request's parent and in a node's queuedResource, its
 id in names; empty schedulingConfig and shieldedInstanceConfig in an ACTIVE request's node.
@@ -77,5 +77,5 @@ def operation(operation: Operation, now_s: float) -> Any:
 
 
 def _number(message: Any, field: str, name: str) -> int:
-    """Of an enum's value by its name; KeyError if the client's descriptor has none."""
+    """The number of an enum's value, by its name. Raises KeyError if the client's descriptor has none."""
     return message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_name[name].number

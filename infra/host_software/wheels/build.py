@@ -1,8 +1,8 @@
 """A wheelhouse: every wheel of a lock as hosts install it, uv, and a Python where the base lacks one.
 
 Owns the steps from inputs to `wheelhouses/<id>/SHA256SUMS`, which is written last, so a wheelhouse that can be seen is
-whole. Everything before it is kept when a build is cut short, and found by the next one. Hosts get only wheels: sdists
-are built, packages with patches are repacked under a local version, an overlay replaces what the lock says.
+whole. A build that is cut short leaves its files, and the next build uses them. Hosts get only wheels: sdists are
+built, packages with patches are repacked under a local version, an overlay replaces what the lock says.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _pin(artifacts: Path, wheel: Path) -> _Pin:
 
 
 def _store(artifacts: Path, file: Path) -> dict[str, str]:
-    """Put a file among the objects unless it is there; its name and hash."""
+    """Copies a file into the store unless the store has it; returns its name and hash."""
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     stored = artifacts / object_key(digest, file.name)
@@ -127,7 +127,7 @@ def _with_parents(directory: Path) -> Path:
 
 
 def _uv_binary(wheel: Path, work: Path) -> Path:
-    """The program inside uv's wheel."""
+    """Unpacks the program `uv` from its wheel."""
     with zipfile.ZipFile(wheel) as archive:
         (member,) = (name for name in archive.namelist() if name.endswith(f".data/scripts/{UV}"))
         target = work / UV

@@ -28,7 +28,7 @@ def bootstrap_lock(training: Path = TRAINING) -> Path:
 
 
 def read_lock(path: Path) -> bytes:
-    """The lock as it is. Raises LockError with the command that makes it."""
+    """The bytes of the lock. Raises LockError, which names the command that writes it, where there is none."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

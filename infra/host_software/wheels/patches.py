@@ -126,7 +126,7 @@ def content_hash(patch_set: PatchSet) -> str:
 
 
 def state_of(patch_set: PatchSet, directory: Path) -> list[PatchState]:
-    """What each patch is to an unpacked wheel, which stays as it is; each patch is checked on top of those before."""
+    """The state of each patch on top of those before it. The unpacked wheel is not changed."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         _copy(patch_set.files, directory, scratch)
@@ -248,8 +248,8 @@ def _copy(files: Iterable[str], source: Path, target: Path) -> None:
 def _git_apply(patch: Patch, directory: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
     """`git apply` in `directory`; either the whole patch is applied or nothing.
 
-    Inside a work tree git reports success and changes nothing (paths are then relative to the repository), and hooks
-    export GIT_DIR: the ceiling and the bare environment keep it from finding one.
+    Inside a work tree git would report success and change nothing, since paths are then relative to the repository, and
+    hooks export GIT_DIR. The ceiling and an environment without git's variables keep it from finding a repository.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     apart = {

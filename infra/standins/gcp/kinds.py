@@ -26,9 +26,9 @@ _ALWAYS_REPLACED = frozenset(("name", "project", "location", "region", "zone"))
 class Kind:
     """id and outputs are templates over inputs, provider defaults and `{id}`.
 
-    replaces: what cannot be changed, besides _ALWAYS_REPLACED and what the id is made of.
-    updates: of what is always replaced elsewhere, what here is not. widens: ranges of addresses, replaced unless the
-    new one holds all of the old. shared: a grant; making it twice is one grant.
+    replaces: keys whose change replaces the resource, besides _ALWAYS_REPLACED and the keys in its id.
+    updates: keys of _ALWAYS_REPLACED that this type can change. widens: ranges of addresses, whose change replaces
+    unless the new range holds all of the old. shared: a grant, which two resources may make.
     """
 
     id: str
@@ -129,7 +129,7 @@ _KINDS: dict[str, Kind] = {
 
 
 def of(token: str, resource: ResourceType) -> Kind:
-    """The type's row, or one made up from what it takes."""
+    """The type's row in the table, or for other types a row guessed from the inputs they have."""
     if token in _KINDS:
         return _KINDS[token]
     if token.endswith(("Member", "Binding", "Policy")) and "IAM" in token.upper():
@@ -141,7 +141,7 @@ def of(token: str, resource: ResourceType) -> Kind:
 
 
 def replaces(kind: Kind, key: str, old: Any, new: Any) -> bool:
-    """old and new: the key's values, None where it is not set."""
+    """Whether a changed key replaces the resource. old and new: its values, None where it is not set."""
     if key in kind.widens:
         return not _holds(new, old)
     if key in kind.replaces or f"{{{key}}}" in kind.id:
@@ -159,12 +159,12 @@ def _holds(wide: Any, narrow: Any) -> bool:
 
 
 def planned(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs at preview of a create: what is given, and UNKNOWN for what the cloud always fills in."""
+    """Outputs at preview of a create: the inputs, and UNKNOWN for what the cloud always fills in."""
     return {key: UNKNOWN for key, output in resource.outputs.items() if output.required} | _as_outputs(resource, inputs)
 
 
 def updated(resource: ResourceType, outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs after an update: what is given, and as it was what the cloud has filled in."""
+    """Outputs after an update: the inputs, and what the cloud has filled in before."""
     filled_in = {
         key: outputs[key]
         for key, output in resource.outputs.items()

@@ -49,7 +49,7 @@ def _form(pattern: str, words: str) -> Check:
 
 
 def _or_empty(check: Check) -> Check:
-    """Most enumerations of the API take an empty text for none."""
+    """The same check, which lets an empty text pass: most enumerations of the API read it as none."""
     return lambda value: check(value) if value else None
 
 

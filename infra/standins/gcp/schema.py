@@ -53,7 +53,7 @@ class ObjectOf:
 
 @dataclass(frozen=True)
 class Anything:
-    """Assets, and what the SDK itself leaves open."""
+    """A value that is not checked: an asset, or what the SDK leaves open."""
 
 
 type Type = Scalar | ListOf | MapOf | ObjectOf | Anything
@@ -75,7 +75,7 @@ class ResourceType:
 
 
 def version() -> str:
-    """The version of the SDK, which the official plugin has to have too."""
+    """The version of the installed SDK; the official plugin must have the same."""
     return json.loads((_root() / "pulumi-plugin.json").read_text())["version"]
 
 
@@ -106,7 +106,7 @@ def resource_type(token: str) -> ResourceType | None:
 
 @functools.cache
 def object_fields(nested: ObjectOf) -> Mapping[str, Field] | None:
-    """The keys of a nested object; None if its class is not found, so that nothing is said about it."""
+    """The keys of a nested object; None where its class is not in the source, and then nothing in it is checked."""
     source = _class(_text(f"{nested.package}/_inputs.py"), f"class {nested.name}:\n")
     return None if source is None else _fields(nested.package, source)
 
