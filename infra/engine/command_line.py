@@ -11,38 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Flags whose value is the next argument: it may look like a command's word, or like `-s`.
-VALUE_FLAGS = frozenset(
-    (
-        *("--stack", "--cwd", "--color", "--tracing", "--otel-traces", "--profiling", "--memprofilerate", "--verbose"),
-        *("--message", "--config", "--config-file", "--target", "--target-replace", "--replace", "--exclude"),
-        *("--parallel", "--secrets-provider", "--policy-pack", "--policy-pack-config", "--file", "--plan"),
-    )
-)
-VALUE_LETTERS = {
-    "s": "--stack",
-    "C": "--cwd",
-    "v": "--verbose",
-    "m": "--message",
-    "c": "--config",
-    "p": "--parallel",
-    "t": "--target",
-    "x": "--exclude",
+VALUE_FLAGS = {
+    *("--stack", "--cwd", "--color", "--tracing", "--otel-traces", "--profiling", "--memprofilerate", "--verbose"),
+    *("--message", "--config", "--config-file", "--target", "--target-replace", "--replace", "--exclude"),
+    *("--parallel", "--secrets-provider", "--policy-pack", "--policy-pack-config", "--file", "--plan"),
 }
+_OF_LETTERS = ("--stack", "--cwd", "--verbose", "--message", "--config", "--parallel", "--target", "--exclude")
+VALUE_LETTERS = dict(zip("sCvmcptx", _OF_LETTERS, strict=True))
 
+PREVIEWS = {"preview", "pre"}
+MUTATING = {"up", "update", "refresh", "destroy", "down", "dn", "import", "watch"}
+MUTATING_STACK = {"rm", "remove", "import", "rename"}
 # Commands that work on one stack, which has to exist. The engine's own aliases are spelled out.
-STACK_COMMANDS = frozenset(
-    (
-        *("preview", "pre", "up", "update", "refresh", "destroy", "down", "dn", "import", "watch"),
-        *("config", "stack", "cancel", "logs", "state", "console", "env"),
-    )
-)
+STACK_COMMANDS = PREVIEWS | MUTATING | {"config", "stack", "cancel", "logs", "state", "console", "env"}
 # `pulumi stack X` that make, list or remove stacks instead.
-STACK_ADMINISTRATION = frozenset(("init", "new", "ls", "list", "rm", "remove", "unselect"))
-PREVIEWS = frozenset(("preview", "pre"))
-MUTATING = frozenset(("up", "update", "refresh", "destroy", "down", "dn", "import", "watch"))
-MUTATING_STACK = frozenset(("rm", "remove", "import", "rename"))
+STACK_ADMINISTRATION = {"init", "new", "ls", "list", "rm", "remove", "unselect"}
 # These choose a backend, which ours must not answer for.
-BACKEND_COMMANDS = frozenset(("login", "logout"))
+BACKEND_COMMANDS = {"login", "logout"}
 
 
 @dataclass(frozen=True)

@@ -67,11 +67,11 @@ def wheelhouse(settings: Settings, platform: str, work: Path = WORK) -> Wheelhou
     hashes = HashCache(work / "cache" / "overlay-stat.json")
     overlay = ROOT / settings.overlay if settings.overlay else None
     try:
-        made = wheelhouse_inputs(platform, settings.channel, hashes, overlay, python_archive(settings))
+        inputs = wheelhouse_inputs(platform, settings.channel, hashes, overlay, python_archive(settings))
         hashes.save()
     except (LockError, PatchError) as error:
         raise SettingsError(str(error)) from None
-    return made
+    return inputs
 
 
 def compile_environment(settings: Settings, platform: str, work: Path = WORK) -> WheelhouseInputs:
@@ -81,9 +81,9 @@ def compile_environment(settings: Settings, platform: str, work: Path = WORK) ->
 
 def python_archive(settings: Settings) -> Path | str | None:
     """The archive of the stack's `python_archive`, or FETCHED_PYTHON, or None."""
-    given = settings.python_archive
-    if given is None or given == FETCHED_PYTHON:
-        return given
-    if not (ROOT / given).is_file():
-        raise SettingsError(f"python_archive is '{given}', which is no file; give one, or `{FETCHED_PYTHON}`")
-    return ROOT / given
+    archive = settings.python_archive
+    if archive is None or archive == FETCHED_PYTHON:
+        return archive
+    if not (ROOT / archive).is_file():
+        raise SettingsError(f"python_archive is '{archive}', which is no file; give one, or `{FETCHED_PYTHON}`")
+    return ROOT / archive

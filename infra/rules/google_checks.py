@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Set
 
 from infra import hardware, names
 
@@ -73,31 +73,21 @@ def subnet_problem(cidr: str) -> str | None:
 def machine_type_problem(machine: str) -> str | None:
     """A machine with accelerators must have a row in the hardware table; of others only the form is checked."""
     known = {row.machine.name for row in hardware.rows() if row.machine}
-    if machine in known:
-        return None
-    series = machine.partition("-")[0]
-    if series in {name.partition("-")[0] for name in known} or not re.fullmatch(
-        r"[a-z][a-z0-9]*(-[a-z0-9]+)+", machine
-    ):
-        return f"machine type {machine!r} is not in infra/hardware.yaml; nearest: {_near(machine, known)}"
-    return None
+    has_form = re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)+", machine)
+    of_known_series = machine.partition("-")[0] in {name.partition("-")[0] for name in known}
+    return _unlisted("machine type", machine, known) if of_known_series or not has_form else None
 
 
 def accelerator_type_problem(accelerator_type: str) -> str | None:
     """An accelerator type as the Cloud TPU API spells it: `v5litepod-16`."""
     known = {row.accelerator_type for row in hardware.rows() if row.accelerator_type}
-    if accelerator_type in known:
-        return None
-    near = _near(accelerator_type, known)
-    return f"accelerator type {accelerator_type!r} is not in infra/hardware.yaml; nearest: {near}"
+    return _unlisted("accelerator type", accelerator_type, known)
 
 
 def guest_accelerator_problem(accelerator: str) -> str | None:
     """An accelerator as VMs and node pools spell it: `nvidia-h100-mega-80gb`."""
     known = {row.gke_accelerator for row in hardware.rows("gpu") if row.gke_accelerator}
-    if accelerator in known:
-        return None
-    return f"accelerator {accelerator!r} is not in infra/hardware.yaml; nearest: {_near(accelerator, known)}"
+    return _unlisted("accelerator", accelerator, known)
 
 
 def topology_problem(topology: str, machine: str | None, hosts: int | None) -> str | None:
@@ -117,5 +107,9 @@ def topology_problem(topology: str, machine: str | None, hosts: int | None) -> s
     return None
 
 
-def _near(text: str, known: Iterable[str]) -> str:
+def _unlisted(what: str, name: str, known: Set[str]) -> str | None:
+    return None if name in known else f"{what} {name!r} is not in infra/hardware.yaml; nearest: {_near(name, known)}"
+
+
+def _near(text: str, known: Set[str]) -> str:
     return ", ".join(difflib.get_close_matches(text, sorted(known), n=3, cutoff=0))

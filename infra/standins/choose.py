@@ -106,10 +106,6 @@ def with_choice(environment: Mapping[str, str], choice: Choice) -> dict[str, str
     return with_official(environment, choice.official) if choice.passed_over else dict(environment)
 
 
-def finds_stand_in(environment: Mapping[str, str]) -> bool:
-    return str(DIRECTORY) in environment.get("PATH", "").split(os.pathsep)
-
-
 # --- credentials ---
 
 

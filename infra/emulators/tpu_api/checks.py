@@ -209,10 +209,10 @@ def _run_s(tier: Tier, extras: Extras) -> float | None:
 
 def without_outputs(node: Any) -> Any:
     """A node as a client may ask for it: what only the service sets is ignored."""
-    asked = messages.copy(node)
+    copy = messages.copy(node)
     for name in _OUTPUT_ONLY:
-        asked.ClearField(name)
-    return asked
+        copy.ClearField(name)
+    return copy
 
 
 def check_mask(paths: Iterable[str]) -> None:

@@ -218,10 +218,6 @@ def _set_node(api: TpuApi, arguments: dict[str, Any]) -> None:
     api.cloud.set_node_state(node, state, **arguments)
 
 
-def _ready(api: TpuApi, arguments: dict[str, Any]) -> None:
-    api.cloud.set_host_ready(arguments.pop("node"), **arguments)
-
-
 def _add_fault(api: TpuApi, arguments: dict[str, Any]) -> dict[str, Any]:
     name = arguments.pop("kind")
     if name not in FaultKind.__members__:
@@ -238,10 +234,6 @@ def _set_speed(api: TpuApi, arguments: dict[str, Any]) -> None:
     api.speed = float(arguments["speed"])
 
 
-def _restore(api: TpuApi, arguments: dict[str, Any]) -> None:
-    api.cloud.restore(arguments)
-
-
 _Act = Callable[["TpuApi", Any], Any]
 _ACTS: dict[tuple[str, str], _Act] = {
     ("GET", "/_/state"): lambda api, _: state(api),
@@ -255,7 +247,7 @@ _ACTS: dict[tuple[str, str], _Act] = {
     ("POST", "/_/reservation"): lambda api, arguments: api.cloud.set_reservation(**arguments),
     ("POST", "/_/preempt"): lambda api, arguments: api.cloud.preempt(**arguments),
     ("POST", "/_/fail"): lambda api, arguments: api.cloud.fail_request(**arguments),
-    ("POST", "/_/ready"): _ready,
+    ("POST", "/_/ready"): lambda api, arguments: api.cloud.set_host_ready(arguments.pop("node"), **arguments),
     ("POST", "/_/attribute"): _attribute,
     ("POST", "/_/node"): _set_node,
     ("POST", "/_/maintenance"): lambda api, arguments: api.cloud.set_maintenance(arguments.pop("node"), **arguments),
@@ -265,5 +257,5 @@ _ACTS: dict[tuple[str, str], _Act] = {
     ("DELETE", "/_/faults"): _forget_faults,
     ("POST", "/_/release"): lambda api, _: api.release_all(),
     ("GET", "/_/snapshot"): lambda api, _: api.cloud.snapshot(),
-    ("POST", "/_/restore"): _restore,
+    ("POST", "/_/restore"): lambda api, arguments: api.cloud.restore(arguments),
 }

@@ -219,13 +219,13 @@ class Pools:
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> Pools:
-        quotas: list[dict[str, Any]] = [{**limit, "tier": QuotaTier(limit["tier"])} for limit in values["quotas"]]
-        refused: list[dict[str, Any]] = [{**one, "how": ZoneRefusal(one["how"])} for one in values.get("refused", [])]
+        quotas = [QuotaLimit(**(limit | {"tier": QuotaTier(limit["tier"])})) for limit in values["quotas"]]
+        refused = [Refused(**(refusal | {"how": ZoneRefusal(refusal["how"])})) for refusal in values.get("refused", [])]
         return Pools(
             [Capacity(**limit) for limit in values["capacities"]],
-            [QuotaLimit(**limit) for limit in quotas],
+            quotas,
             [Reservation(**reservation) for reservation in values["reservations"]],
-            [Refused(**one) for one in refused],
+            refused,
         )
 
 
