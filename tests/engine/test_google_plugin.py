@@ -11,7 +11,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from infra.standins import ask
+from infra.standins import plugin_version
 from infra.standins.choose import PLACEHOLDER_TOKEN
 from infra.standins.gcp import schema
 from tests.engine.clone import Clone, said
@@ -139,7 +139,7 @@ def test_stack_of_tpus_never_asks_for_the_plugin(
 def test_an_executable_that_never_answers_is_ended_with_what_it_started(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     silent = write_executable(tmp_path / "bin", f"sleep 1000 & echo $! $$ >{pids}; wait")
-    answer = ask.ask(str(silent), 1.0)
+    answer = plugin_version.ask(str(silent), 1.0)
     assert answer == {"version": "", "sentence": "it printed no port in time", "certain": False}
     for pid in pids.read_text().split():
         assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
@@ -147,5 +147,5 @@ def test_an_executable_that_never_answers_is_ended_with_what_it_started(tmp_path
 
 def test_a_port_that_nobody_answers_at_is_no_plugin(tmp_path: Path) -> None:
     talker = write_executable(tmp_path / "bin", "echo 1; exec sleep 1000")
-    answer = ask.ask(str(talker), 1.0)
+    answer = plugin_version.ask(str(talker), 1.0)
     assert (answer["version"], answer["certain"]) == ("", False)
