@@ -21,6 +21,15 @@ BUCKET_LIMIT = 63
 ACCOUNT_LIMIT = 30
 LABEL_LIMIT = 63
 BUDGET_LIMIT = 60
+COMPUTE_LIMIT = 63
+
+# What the APIs take, as whole texts; a stack file and a resource's inputs are held to the same.
+LABEL_KEY = re.compile(rf"[a-z][a-z0-9_-]{{0,{LABEL_LIMIT - 1}}}")
+LABEL_VALUE = re.compile(rf"[a-z0-9_-]{{0,{LABEL_LIMIT}}}")
+COMPUTE_NAME = re.compile(rf"[a-z]([-a-z0-9]{{0,{COMPUTE_LIMIT - 2}}}[a-z0-9])?")  # nodes, reservations, network tags
+BUCKET_NAME = re.compile(rf"[a-z0-9][a-z0-9._-]{{1,{BUCKET_LIMIT - 2}}}[a-z0-9]")
+SECRET_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")  # as a stack names it, without the prefix
+REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+[0-9]{1,2}")
 
 _HASH = 8  # hexadecimal digits that stand for what was cut off
 _ROOM = _HASH + 2  # the least that is left for a place once a prefix is written
@@ -29,7 +38,6 @@ PREFIX_LIMIT = ACCOUNT_LIMIT - len("-") - _ROOM
 _WORD = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _SCOPED = re.compile(r"(?P<domain>([a-z0-9]([-a-z0-9]*[a-z0-9])?\.)+[a-z]{2,}):[a-z]([-a-z0-9]{0,28}[a-z0-9])?")
-_REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+[0-9]{1,2}")
 _REGION_LIMIT = 25
 
 
@@ -177,7 +185,7 @@ def project_problem(project: str) -> str | None:
 
 def region_problem(region: str) -> str | None:
     """One sentence where no region can be called so."""
-    if _REGION.fullmatch(region) and len(region) <= _REGION_LIMIT:
+    if REGION.fullmatch(region) and len(region) <= _REGION_LIMIT:
         return None
     zone = re.fullmatch(r"(.+[0-9])-[a-z]", region)
     if zone and region_problem(zone[1]) is None:

@@ -1,7 +1,7 @@
-"""Which artifacts nothing names. Pure: from a listing and the names in use to what may go.
+"""Which artifacts of a store nobody uses any more. Pure: a listing and the names in use in, what may be deleted out.
 
-Owns the rule. Refuses to own where names come from (named.py) and
-deleting (operate/artifacts_cli.py). What it does not know the form of, it keeps.
+Owns the rule. Refuses to own where names come from (infra/runs/named_artifacts.py) and deleting (infra/commands/gc.py).
+A key of a form that it does not know stays.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class Named:
 
 def kept_wheelhouses(entries: Iterable[Entry], named: Named, now: datetime, min_age: timedelta) -> frozenset[str]:
     """Wheelhouses of the store whose SHA256SUMS must be read: named ones, and those too young to judge."""
-    there: set[str] = set()
+    wanted: set[str] = set()
     indexed: set[str] = set()
     for entry in entries:
-        if found := _WHEELHOUSE.fullmatch(entry.key):
-            if found[2] == SUMS:
-                indexed.add(found[1])
-            if found[1] in named.wheelhouses or now - entry.updated < min_age:
-                there.add(found[1])
-    if broken := (there & named.wheelhouses) - indexed:
+        if match := _WHEELHOUSE.fullmatch(entry.key):
+            if match[2] == SUMS:
+                indexed.add(match[1])
+            if match[1] in named.wheelhouses or now - entry.updated < min_age:
+                wanted.add(match[1])
+    if broken := (wanted & named.wheelhouses) - indexed:
         wheelhouse = min(broken)
         raise StoreError(
             f"wheelhouse {wheelhouse} is in use but has no {wheelhouse_key(wheelhouse)}, so its objects are unknown;"
             f" push it again, then run gc again"
         )
-    return frozenset(there & indexed)
+    return frozenset(wanted & indexed)
 
 
 def unreferenced(
@@ -66,10 +66,10 @@ def unreferenced(
     def is_kept(key: str) -> bool:
         if _OBJECT.fullmatch(key):
             return key in objects
-        if found := _WHEELHOUSE.fullmatch(key):
-            return found[1] in sums or found[1] in named.wheelhouses
-        if found := _BUNDLE.fullmatch(key):
-            return found[1] in named.bundles
+        if match := _WHEELHOUSE.fullmatch(key):
+            return match[1] in sums or match[1] in named.wheelhouses
+        if match := _BUNDLE.fullmatch(key):
+            return match[1] in named.bundles
         return True
 
     gone = [entry for entry in entries if now - entry.updated >= min_age and not is_kept(entry.key)]

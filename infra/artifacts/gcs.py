@@ -161,7 +161,7 @@ class GcsStore:
             self._seen_bucket = True
 
     def _renew(self, key: str, blob: Any) -> bool:
-        """Make an object in use young again for gc; False where gc was faster."""
+        """Set the age of an object in use back to zero; False where gc has just deleted it."""
         if datetime.now(UTC) - blob.updated < RENEW_AFTER:
             return True
         with self._errors(f"renew {key} of"):
@@ -183,7 +183,7 @@ class GcsStore:
 
     @contextlib.contextmanager
     def _errors(self, doing: str) -> Generator[None]:
-        """Whatever the client raises while `doing` something to this store, as one sentence."""
+        """Turns whatever the client raises while `doing` something to this store into one sentence."""
         try:
             yield
         except api.RetryError as error:
@@ -198,7 +198,7 @@ class GcsStore:
 
     def _sentence(self, doing: str, error: BaseException) -> StoreError:
         what = f"cannot {doing} {self.uri}"
-        said = _first_line(error)
+        reason = _first_line(error)
         match error:
             case api.NotFound():
                 return NoBucketError(
@@ -206,23 +206,23 @@ class GcsStore:
                     f" fix the name, or create it with its foundation stack"
                 )
             case api.Forbidden():
-                return StoreError(f"{what}: permission denied; give this account {ROLE} on the bucket ({said})")
+                return StoreError(f"{what}: permission denied; give this account {ROLE} on the bucket ({reason})")
             case api.Unauthorized() | auth.DefaultCredentialsError() | auth.RefreshError():
                 return StoreError(
-                    f"{what}: no valid Google credentials; run: gcloud auth application-default login ({said})"
+                    f"{what}: no valid Google credentials; run: gcloud auth application-default login ({reason})"
                 )
-            case api.BadRequest() if "crc32c" in said.lower():
+            case api.BadRequest() if "crc32c" in reason.lower():
                 return StoreError(f"{what}: it arrived damaged (checksum mismatch); run it again")
             case _ if isinstance(error, _storage_errors.DataCorruption):
                 return StoreError(f"{what}: it arrived damaged (checksum mismatch); run it again")
             case api.GoogleAPICallError():
-                return StoreError(f"{what}: Cloud Storage answered {error.code}: {said}")
+                return StoreError(f"{what}: Cloud Storage answered {error.code}: {reason}")
             case _:
-                return StoreError(f"{what}: no connection to Cloud Storage ({said}); run it again when there is one")
+                return StoreError(f"{what}: no connection to Cloud Storage ({reason}); run it again when there is one")
 
 
 def _finish_errors(response: requests.Response, *args: object, **options: object) -> None:
-    """Give the connection back: the client leaves the answer to a download unread where it is an error."""
+    """Read the rest of an answer that is an error, which the client does not: else its connection is never reused."""
     del args, options
     if response.status_code >= 400:
         _ = response.content
@@ -242,5 +242,5 @@ def _crc32c(file: Path) -> str:
 
 
 def _encode(value: int) -> str:
-    """As Cloud Storage writes it."""
+    """A checksum as Cloud Storage writes it: base64 of four bytes."""
     return base64.b64encode(value.to_bytes(4, "big")).decode()

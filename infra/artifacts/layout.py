@@ -38,11 +38,11 @@ def objects_of(wheelhouse: str, sums: str) -> frozenset[str]:
     """The keys that a wheelhouse's SHA256SUMS names; sums: its text. Raises StoreError for a line that is no sum."""
     keys: set[str] = set()
     for number, line in enumerate(sums.splitlines(), start=1):
-        found = _SUM.fullmatch(line)
-        if found is None:
+        match = _SUM.fullmatch(line)
+        if match is None:
             raise StoreError(
                 f"line {number} of {wheelhouse_key(wheelhouse)} is {line!r}, not '<sha256>  <file name>';"
                 f" put it right or delete that wheelhouse, then run it again"
             )
-        keys.add(object_key(found[1], found[2]))
+        keys.add(object_key(match[1], match[2]))
     return frozenset(keys)

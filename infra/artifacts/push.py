@@ -2,6 +2,9 @@
 
 Owns order and parallelism: big files first, and what makes the set visible last. Refuses to own what a set consists of.
 Safe to interrupt at any point and to run again: a key that is there is whole, so it is not sent again.
+
+Not google.cloud.storage.transfer_manager: upload_many leaves its pool only when every upload has ended, so Ctrl-C waits
+for gigabytes, and after a refusal it goes on with all the others. Threads of concurrent.futures are joined at exit too.
 """
 
 from __future__ import annotations
@@ -51,9 +54,8 @@ def push(
     `last` names what makes the set visible, so that a set that is visible is whole. The first StoreError ends it, after
     the uploads that are under way. Ctrl-C ends it at once.
     """
-    sizes = {
-        key: source.size(key) for key in dict.fromkeys((*keys, *last))
-    }  # what is missing here stops before anything
+    # a key that the source lacks stops here, before anything is uploaded
+    sizes = {key: source.size(key) for key in dict.fromkeys((*keys, *last))}
     first = sorted(sizes.keys() - set(last), key=lambda key: (-sizes[key], key))
     done = Pushed()
     for key, uploaded in _in_parallel(source, target, first):
@@ -66,7 +68,7 @@ def push(
 
 
 def _in_parallel(source: LocalStore, target: Store, keys: Sequence[str]) -> Iterable[tuple[str, bool]]:
-    """Each key as its upload ends. Daemon threads: an interrupted process must not wait for gigabytes."""
+    """Each key as its upload ends, and whether it was sent. Daemon threads: an interrupted process waits for none."""
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     ended: queue.SimpleQueue[tuple[str, bool | BaseException]] = queue.SimpleQueue()
     stop = threading.Event()

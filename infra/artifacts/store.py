@@ -35,7 +35,7 @@ class NoBucketError(StoreError):
 
 
 class NoObjectError(StoreError):
-    """The store is there, the object is not."""
+    """The store exists and has no such object."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def open_store(uri: str | Path, patience_s: float = PATIENCE_S) -> Store:
 
 
 def check_key(key: str) -> str:
-    """The key itself, if it is one."""
+    """Returns the key. Raises StoreError where it cannot be one."""
     parts = key.split("/")
     if not key.isprintable() or any(part in ("", ".", "..") for part in parts) or PARTIAL in parts:
         raise StoreError(
@@ -120,7 +120,7 @@ def check_key(key: str) -> str:
 
 @contextlib.contextmanager
 def disk_errors(doing: str) -> Generator[None]:
-    """Whatever the operating system refuses while `doing`, as one sentence."""
+    """Turns whatever the operating system refuses while `doing` something into one sentence."""
     try:
         yield
     except OSError as error:
@@ -146,7 +146,7 @@ def whole_file(file: Path, doing: str) -> Generator[Path]:
 
 
 class LocalStore:
-    """A directory: every object a file at its key. Files are written aside and linked into place."""
+    """A directory in which every object is a file, written elsewhere in it first and then linked to its place."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
@@ -206,13 +206,13 @@ class LocalStore:
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         below = self.directory / prefix.rpartition("/")[0]
-        found: list[str] = []
+        keys: list[str] = []
         with disk_errors(f"list {below}"):
             for folder, folders, files in below.walk(on_error=_unless_missing):
                 if PARTIAL in folders:
                     folders.remove(PARTIAL)
-                found += [(folder / name).relative_to(self.directory).as_posix() for name in files]
-        yield from sorted(key for key in found if key.startswith(prefix))
+                keys += [(folder / name).relative_to(self.directory).as_posix() for name in files]
+        yield from sorted(key for key in keys if key.startswith(prefix))
 
     def delete(self, key: str) -> None:
         with disk_errors(f"delete {key} of {self.uri}"):
@@ -245,7 +245,7 @@ class LocalStore:
                 raise NoObjectError(f"there is no {key} in {self.uri}") from None
 
     def _renew(self, key: str, file: Path, digest: str) -> bool:
-        """Make an object in use young again for gc; False where gc was faster."""
+        """Set the age of an object in use back to zero; False where gc has just deleted it."""
         try:
             self._same(key, file, digest)
             os.utime(self.path(key))
@@ -254,9 +254,9 @@ class LocalStore:
         return True
 
     def _same(self, key: str, file: Path, digest: str) -> None:
-        there, here = self.size(key), file.stat().st_size
-        if there != here:
-            raise StoreError(f"{key} in {self.uri} has {there} bytes, but {file} has {here}; {REPAIR}")
+        stored_bytes, file_bytes = self.size(key), file.stat().st_size
+        if stored_bytes != file_bytes:
+            raise StoreError(f"{key} in {self.uri} has {stored_bytes} bytes, but {file} has {file_bytes}; {REPAIR}")
         if _digest(self.path(key)) != digest:
             raise StoreError(f"{key} in {self.uri} has another checksum than {file}; {REPAIR}")
 

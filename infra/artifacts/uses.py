@@ -46,7 +46,7 @@ class Use:
 
 
 def record(store: Store, use: Use) -> None:
-    """Leave it, or make it young again. Raises StoreError."""
+    """Write the record of a use, or set its age back to zero. Raises StoreError."""
     with tempfile.TemporaryDirectory() as work:
         file = Path(work) / "use"
         file.write_text(f"{use.key}\n")
@@ -55,19 +55,19 @@ def record(store: Store, use: Use) -> None:
 
 def forget(store: Store, user: str, kept: Use | None = None) -> int:
     """Remove what `user` (owner/stack) has left, but for `kept`. Returns how many. Raises StoreError."""
-    gone = [key for key in store.keys(f"{PREFIX}{user}/") if kept is None or key != kept.key]
-    for key in gone:
+    keys = [key for key in store.keys(f"{PREFIX}{user}/") if kept is None or key != kept.key]
+    for key in keys:
         store.delete(key)
-    return len(gone)
+    return len(keys)
 
 
 def of_entries(entries: Iterable[Entry]) -> dict[Use, datetime]:
-    """What a listing says, with the time of each one's last `up`. Pure; what has another form is no use."""
-    found: dict[Use, datetime] = {}
+    """The uses in a listing, each with the time of its last `up`. Pure; keys of another form are left out."""
+    uses: dict[Use, datetime] = {}
     for entry in entries:
         if match := _KEY.fullmatch(entry.key):
-            found[Use(match["owner"], match["stack"], match["wheelhouse"], match["bundle"])] = entry.updated
-    return found
+            uses[Use(match["owner"], match["stack"], match["wheelhouse"], match["bundle"])] = entry.updated
+    return uses
 
 
 def named(uses: Iterable[Use]) -> Named:

@@ -1,4 +1,4 @@
-"""What every emulator is on the network: HTTP on 127.0.0.1 in threads, over when its context is left.
+"""The HTTP server below every emulator: on 127.0.0.1, in threads, until its context is left.
 
 Owns listening, connections that clients keep open, and errors of an emulator's own code, which end the test that met
 them. Refuses to own what a call means: each emulator has a handler of its own.
@@ -30,7 +30,7 @@ class HttpEmulator:
 
     @property
     def host(self) -> str:
-        """host:port."""
+        """As `host:port`."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -66,7 +66,7 @@ class EmulatorHandler(BaseHTTPRequestHandler):
     server: Any
 
     def body(self) -> bytes:
-        """What the client sends; shorter than it said where it is gone."""
+        """The request's body; shorter than its Content-Length where the client has gone."""
         if self.headers.get("Transfer-Encoding") == "chunked":
             return b"".join(self._chunks())
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -81,7 +81,7 @@ class EmulatorHandler(BaseHTTPRequestHandler):
         raise ConnectionResetError("the client is gone before its last chunk")
 
     def send(self, status: int, headers: dict[str, str], content: bytes, length: int | None = None) -> None:
-        """length: what the answer says it has, where it is cut or has no body."""
+        """Sends an answer. length: its Content-Length where that is not the length of `content`."""
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -123,7 +123,7 @@ class _Server(ThreadingMixIn, TCPServer):
         super().shutdown_request(request)
 
     def close_connections(self) -> None:
-        """Also those that a client keeps open: what has ended answers nobody."""
+        """Closes every connection, also those that a client keeps open, so that a closed emulator answers nobody."""
         for connection in list(self._connections):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

@@ -204,12 +204,12 @@ class ObjectStore(HttpEmulator):
             return self.resource(bucket, name)
 
     def copy(self, bucket: str, name: str, to_bucket: str, to_name: str) -> dict[str, Any]:
-        """Answers as `rewrite` does when it is done in one call."""
+        """Copies an object; the answer is that of a `rewrite` which needed one call."""
         with self.lock:
             size = self.resource(bucket, name)["size"]
-            made = self.create(to_bucket, to_name, self.file(bucket, name).read_bytes(), {}, {})
+            resource = self.create(to_bucket, to_name, self.file(bucket, name).read_bytes(), {}, {})
         done = {"totalBytesRewritten": size, "objectSize": size, "done": True}
-        return done | {"kind": "storage#rewriteResponse", "resource": made}
+        return done | {"kind": "storage#rewriteResponse", "resource": resource}
 
     def delete(self, bucket: str, name: str, query: dict[str, str]) -> None:
         with self.lock:
@@ -219,7 +219,7 @@ class ObjectStore(HttpEmulator):
             self._metadata.pop((bucket, name), None)
 
     def listing(self, bucket: str, query: dict[str, str]) -> dict[str, Any]:
-        """A page; the token of the next is the last name of this one."""
+        """One page of a bucket's objects. The token of the next page is the last name of this one."""
         if not (self.root / bucket).is_dir():
             raise ApiError(404, "The specified bucket does not exist.")
         with self.lock:
@@ -227,15 +227,15 @@ class ObjectStore(HttpEmulator):
             names = sorted(path.relative_to(base).as_posix() for path in base.rglob("*") if path.is_file())
             after = base64.urlsafe_b64decode(query["pageToken"]).decode() if "pageToken" in query else ""
             prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
-            left = [name for name in names if name.startswith(prefix) and name > after]
+            rest = [name for name in names if name.startswith(prefix) and name > after]
             size = min(self.page_size, int(query.get("maxResults", self.page_size)))
-            deeper = [name for name in left[:size] if delimiter and delimiter in name.removeprefix(prefix)]
-            items = [self.resource(bucket, name) for name in left[:size] if name not in deeper]
+            deeper = [name for name in rest[:size] if delimiter and delimiter in name.removeprefix(prefix)]
+            items = [self.resource(bucket, name) for name in rest[:size] if name not in deeper]
             page: dict[str, Any] = {"kind": "storage#objects", "items": items}
             folders = {prefix + name.removeprefix(prefix).partition(delimiter)[0] + delimiter for name in deeper}
             page["prefixes"] = sorted(folders)
-            if len(left) > size:
-                page["nextPageToken"] = base64.urlsafe_b64encode(left[size - 1].encode()).decode()
+            if len(rest) > size:
+                page["nextPageToken"] = base64.urlsafe_b64encode(rest[size - 1].encode()).decode()
             return page
 
 
@@ -306,10 +306,10 @@ class _Handler(EmulatorHandler):
 
     def _parts(self, body: bytes) -> tuple[dict[str, Any], bytes]:
         """A multipart/related body: the object's properties and its content."""
-        found = re.search(r'boundary="?([^";]+)', self.headers.get("Content-Type") or "")
-        if found is None:
+        match = re.search(r'boundary="?([^";]+)', self.headers.get("Content-Type") or "")
+        if match is None:
             raise ApiError(400, "A multipart upload needs a boundary.")
-        boundary = b"--" + found[1].encode()
+        boundary = b"--" + match[1].encode()
         first, second = (b"\r\n" + body).split(b"\r\n" + boundary, 2)[1:]
         content = second[: second.rindex(b"\r\n" + boundary + b"--")]
         return json.loads(first.split(b"\r\n\r\n", 1)[1]), content.split(b"\r\n\r\n", 1)[1]
@@ -319,8 +319,8 @@ class _Handler(EmulatorHandler):
             self._admit(owner, kind)
             return self._route(owner, call, body)
         except ApiError as error:
-            said = {"error": {"code": error.status, "message": error.message, "errors": [{"message": error.message}]}}
-            return _Answer(error.status, json.dumps(said).encode(), {"Content-Type": "application/json"})
+            answer = {"error": {"code": error.status, "message": error.message, "errors": [{"message": error.message}]}}
+            return _Answer(error.status, json.dumps(answer).encode(), {"Content-Type": "application/json"})
 
     def _admit(self, owner: ObjectStore, kind: FaultKind | None) -> None:
         if kind is FaultKind.UNAVAILABLE:
@@ -331,28 +331,28 @@ class _Handler(EmulatorHandler):
             raise ApiError(401, "Anonymous caller does not have storage access, or its token is not valid.")
 
     def _route(self, owner: ObjectStore, call: Call, body: bytes) -> _Answer:
-        if found := re.fullmatch(r"/upload/storage/v1/b/([^/]+)/o", call.path):
-            return self._upload(owner, call, unquote(found[1]), body)
-        if found := re.fullmatch(r"/storage/v1/b/([^/]+)/o/([^/]+)/rewriteTo/b/([^/]+)/o/([^/]+)", call.path):
-            return _json(owner.copy(*map(unquote, found.groups())))
-        if found := re.fullmatch(r"(/download)?/storage/v1/b/([^/]+)/o/(.+)", call.path):
-            bucket, name = unquote(found[2]), unquote(found[3])
+        if match := re.fullmatch(r"/upload/storage/v1/b/([^/]+)/o", call.path):
+            return self._upload(owner, call, unquote(match[1]), body)
+        if match := re.fullmatch(r"/storage/v1/b/([^/]+)/o/([^/]+)/rewriteTo/b/([^/]+)/o/([^/]+)", call.path):
+            return _json(owner.copy(*map(unquote, match.groups())))
+        if match := re.fullmatch(r"(/download)?/storage/v1/b/([^/]+)/o/(.+)", call.path):
+            bucket, name = unquote(match[2]), unquote(match[3])
             if call.method == "DELETE":
                 owner.delete(bucket, name, call.query)
                 return _Answer(204)
             if call.method == "PATCH":
                 return _json(owner.patch(bucket, name, call.query, json.loads(body)))
-            if found[1] or call.query.get("alt") == "media":
+            if match[1] or call.query.get("alt") == "media":
                 return self._content(owner, bucket, name, call)
             return _json(owner.resource(bucket, name))
-        if found := re.fullmatch(r"/storage/v1/b/([^/]+)/o/?", call.path):
-            return _json(owner.listing(unquote(found[1]), call.query))
-        if found := re.fullmatch(r"/storage/v1/b/([^/]+)", call.path):
-            bucket = unquote(found[1])
+        if match := re.fullmatch(r"/storage/v1/b/([^/]+)/o/?", call.path):
+            return _json(owner.listing(unquote(match[1]), call.query))
+        if match := re.fullmatch(r"/storage/v1/b/([^/]+)", call.path):
+            bucket = unquote(match[1])
             owner.file(bucket, "any")
             return _json({"kind": "storage#bucket", "id": bucket, "name": bucket, "location": "EUROPE-WEST4"})
-        if call.method in ("GET", "HEAD") and (found := re.fullmatch(r"/([^/]+)/(.+)", call.path)):
-            return self._content(owner, unquote(found[1]), unquote(found[2]), call)  # as the XML API has it
+        if call.method in ("GET", "HEAD") and (match := re.fullmatch(r"/([^/]+)/(.+)", call.path)):
+            return self._content(owner, unquote(match[1]), unquote(match[2]), call)  # as the XML API has it
         raise ApiError(404, f"The emulator does not know {call.method} {call.path}.")
 
     def _content(self, owner: ObjectStore, bucket: str, name: str, call: Call) -> _Answer:
@@ -372,10 +372,10 @@ class _Handler(EmulatorHandler):
             "ETag": f'"{resource["generation"]}"',
             "Accept-Ranges": "bytes",
         }
-        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
-        if asked is None:
+        byte_range = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
+        if byte_range is None:
             return _Answer(200, content, headers, is_content=True)
-        start, end = int(asked[1]), min(int(asked[2] or len(content) - 1), len(content) - 1)
+        start, end = int(byte_range[1]), min(int(byte_range[2] or len(content) - 1), len(content) - 1)
         if start > end:
             raise ApiError(416, "The requested range cannot be satisfied.")
         headers["Content-Range"] = f"bytes {start}-{end}/{len(content)}"
@@ -403,22 +403,22 @@ class _Handler(EmulatorHandler):
         raise ApiError(400, f"Unknown uploadType {query.get('uploadType')!r}.")
 
     def _continue(self, owner: ObjectStore, upload_id: str, body: bytes) -> _Answer:
-        """A chunk of a resumable upload, or the question how much has arrived."""
+        """Takes a chunk of a resumable upload, or answers how much of it has arrived."""
         with owner.lock:
             session = owner.sessions.get(upload_id)
             if session is None:
                 raise ApiError(404, "No such upload session.")
             if session.result is not None:
                 return _json(session.result)  # the answer to the last chunk was lost
-            asked = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)", self.headers.get("Content-Range") or "")
-            if asked is None:
+            chunk_range = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)", self.headers.get("Content-Range") or "")
+            if chunk_range is None:
                 raise ApiError(400, "A chunk needs a Content-Range.")
-            if asked[1] is not None:
-                start = int(asked[1])
+            if chunk_range[1] is not None:
+                start = int(chunk_range[1])
                 if start > len(session.content):
                     raise ApiError(503, "A chunk is missing.")
                 session.content += body[len(session.content) - start :]  # what is there already is not taken twice
-            if asked[3] != "*" and len(session.content) == int(asked[3]):
+            if chunk_range[3] != "*" and len(session.content) == int(chunk_range[3]):
                 checksums = dict(
                     part.strip().split("=", 1) for part in (self.headers.get("X-Goog-Hash") or "").split(",") if part
                 )
@@ -443,8 +443,8 @@ def main() -> None:
     parser.add_argument("--bucket", action="append", default=[], help="make this bucket")
     parser.add_argument("--token", help="the bearer token that every call must carry")
     parser.add_argument("--page-size", type=int, default=1000)
-    given = parser.parse_args()
-    store = ObjectStore(given.root, tuple(given.bucket), given.page_size, given.token, given.port)
+    options = parser.parse_args()
+    store = ObjectStore(options.root, tuple(options.bucket), options.page_size, options.token, options.port)
     print(store.url, flush=True)
     store.serve_forever()
 

@@ -1,4 +1,4 @@
-"""`python -m infra.engine.ask_plugin_version EXECUTABLE SECONDS`: starts a provider plugin and asks its version.
+"""`python -m infra.engine.ask_plugin_version EXECUTABLE SECONDS`: starts a plugin and asks its version.
 
 Prints one JSON object: version, a sentence of what it did, and whether it would do the same again. The executable may
 be anything, so it is ended, with whatever it has started, once it has answered or the time is over.
@@ -47,7 +47,7 @@ def ask(executable: str, patience_s: float) -> dict[str, Any]:
 
 
 def _first_line(plugin: subprocess.Popen[bytes], end: float) -> str | None:
-    """None where there was none in time; what was printed of it before the output ended."""
+    """The first line, or as much of it as was printed before the output ended. None where nothing came in time."""
     assert plugin.stdout
     descriptor, line = plugin.stdout.fileno(), b""
     with selectors.DefaultSelector() as selector:

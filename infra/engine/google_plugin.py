@@ -1,8 +1,8 @@
-"""Which provider plugin for Google's resources the engine gets: Google's own, or the stand-in, and what is said of it.
+"""Which provider plugin for Google's resources the engine gets: Google's own, or the stand-in, and the notice of it.
 
 Owns: where the engine looks for the plugin, the environment in which it takes the one that was chosen, credentials, the
-notices. Refuses to own: when to say so (engine.py knows the command and the stack), and asking an executable whether it
-is the plugin (asked.py). Standard library only: it runs at every command.
+notices. Refuses to own: when a notice is due (infra/engine/wrapper.py knows the command and the stack), and which
+version an executable has (plugin_answers.py). Standard library only: it runs at every command.
 
 An executable on PATH wins over an installed plugin, and an installed one counts only if its version equals the SDK's
 (GetPluginPath and SelectCompatiblePlugin of the engine). So the stand-in is there only where Google's plugin is not,
@@ -38,7 +38,7 @@ _GOOGLES_MACHINE = Path("/sys/class/dmi/id/product_name")
 
 @dataclass(frozen=True)
 class Choice:
-    """official: Google's plugin, None where the stand-in serves. passed_over: a sentence for each that is not it."""
+    """official: Google's plugin, None where the stand-in serves. passed_over: a sentence on each other file."""
 
     official: Path | None
     passed_over: tuple[str, ...] = ()
@@ -59,10 +59,10 @@ def _candidates(environment: Mapping[str, str], version: str) -> Iterator[Path]:
     if not _ignores_path(environment):
         seen = set[Path]()
         for folder in _path(environment):
-            found = shutil.which(EXECUTABLE, path=folder)
-            if found and Path(found).resolve() not in seen:
-                seen.add(Path(found).resolve())
-                yield Path(found)
+            executable = shutil.which(EXECUTABLE, path=folder)
+            if executable and Path(executable).resolve() not in seen:
+                seen.add(Path(executable).resolve())
+                yield Path(executable)
     installed = home.pulumi_home(environment) / "plugins" / f"resource-gcp-v{version}"
     complete = not installed.with_name(installed.name + ".partial").exists()
     if complete and os.access(installed / EXECUTABLE, os.X_OK):
@@ -70,7 +70,7 @@ def _candidates(environment: Mapping[str, str], version: str) -> Iterator[Path]:
 
 
 def _path(environment: Mapping[str, str]) -> list[str]:
-    """Without what is ours."""
+    """The folders on PATH, without our own."""
     parts = environment.get("PATH", os.defpath).split(os.pathsep)
     return [part for part in parts if part and Path(part) not in (DIRECTORY, CHOSEN)]
 
@@ -83,21 +83,21 @@ def _ignores_path(environment: Mapping[str, str]) -> bool:
 
 
 def with_stand_in(environment: Mapping[str, str], first: bool = False) -> dict[str, str]:
-    """first: something else on PATH has the plugin's name."""
+    """The environment in which the engine finds the stand-in. first: something else on PATH has the plugin's name."""
     path = _path(environment)
     ordered = [str(DIRECTORY), *path] if first else [*path, str(DIRECTORY)]
     return _with_path(environment, ordered)
 
 
 def with_official(environment: Mapping[str, str], plugin: Path) -> dict[str, str]:
-    """For where the engine would not take it by itself, or should start it with more in its environment."""
+    """The environment in which the engine starts this plugin, also where it would not choose it by itself."""
     return _with_path(environment, [str(CHOSEN), *_path(environment)]) | {PLUGIN: str(plugin)}
 
 
 def _with_path(environment: Mapping[str, str], path: list[str]) -> dict[str, str]:
-    """On PATH the engine finds a plugin unless it was told not to look there."""
-    kept = {name: value for name, value in environment.items() if name != _IGNORES_PATH}
-    return kept | {"PATH": os.pathsep.join(path)}
+    """Sets PATH, and lets the engine look for plugins on it even if it was told not to."""
+    rest = {name: value for name, value in environment.items() if name != _IGNORES_PATH}
+    return rest | {"PATH": os.pathsep.join(path)}
 
 
 def with_choice(environment: Mapping[str, str], choice: Choice) -> dict[str, str]:
@@ -106,15 +106,11 @@ def with_choice(environment: Mapping[str, str], choice: Choice) -> dict[str, str
     return with_official(environment, choice.official) if choice.passed_over else dict(environment)
 
 
-def finds_stand_in(environment: Mapping[str, str]) -> bool:
-    return str(DIRECTORY) in environment.get("PATH", "").split(os.pathsep)
-
-
 # --- credentials ---
 
 
 def with_placeholder_token(environment: Mapping[str, str]) -> dict[str, str]:
-    """For a preview without credentials: what asks for a token gets one that says itself what it is."""
+    """For a preview without credentials: gives those who ask for a token one that is plainly a placeholder."""
     return {**environment, "GOOGLE_OAUTH_ACCESS_TOKEN": PLACEHOLDER_TOKEN}
 
 
@@ -145,7 +141,7 @@ def _is_googles_machine(environment: Mapping[str, str]) -> bool:
         return False
 
 
-# --- what is said ---
+# --- notices ---
 
 
 def notice(version: str) -> str:

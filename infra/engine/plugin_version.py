@@ -1,7 +1,8 @@
-"""What an executable with the name of Google's plugin answers when it is asked who it is; remembered for the next time.
+"""Which version an executable with the name of Google's plugin has; its answer is remembered for the next time.
 
 Owns the memory: one file in .slipway, an answer per path, good as long as the executable has the same size and time.
-The asking, which needs gRPC, is a process of its own (ask.py). Standard library only: it runs at every command.
+Another process asks the executable, since that needs gRPC (ask_plugin_version.py). Standard library only: this runs at
+every command.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _MEMORY = WORK / "google-plugin.json"
 
 @dataclass(frozen=True)
 class Answer:
-    """version: empty where it did not answer as a plugin does. sentence: what it did."""
+    """version: empty where the executable did not answer as a plugin does. sentence: what it did instead."""
 
     version: str
     sentence: str
@@ -31,10 +32,10 @@ class Answer:
 
 def version_of(executable: Path) -> Answer:
     try:
-        found = executable.stat()
+        file = executable.stat()
     except OSError as error:
         return Answer("", f"it cannot be looked at ({error.strerror})")
-    stamp = [found.st_mtime_ns, found.st_size]
+    stamp = [file.st_mtime_ns, file.st_size]
     memory = _remembered()
     known = memory.get(str(executable))
     if isinstance(known, dict) and cast(dict[str, Any], known).get("stamp") == stamp:
@@ -47,7 +48,7 @@ def version_of(executable: Path) -> Answer:
 
 
 def _ask(executable: Path) -> tuple[Answer, bool]:
-    """The answer, and whether it would be the same again: not after a wait that has ended without one."""
+    """The answer, and whether to remember it: not where the executable did not answer in time."""
     python = ROOT / ".venv" / "bin" / "python"
     command = [
         str(python) if python.exists() else sys.executable,
@@ -65,10 +66,10 @@ def _ask(executable: Path) -> tuple[Answer, bool]:
         check=False,
     )
     try:
-        said = cast(dict[str, Any], json.loads(done.stdout))
+        printed = cast(dict[str, Any], json.loads(done.stdout))
     except ValueError:
         return Answer("", "it could not be asked; run: make setup"), False
-    return Answer(str(said["version"]), str(said["sentence"])), bool(said["certain"])
+    return Answer(str(printed["version"]), str(printed["sentence"])), bool(printed["certain"])
 
 
 def _remembered() -> dict[str, Any]:
@@ -80,7 +81,7 @@ def _remembered() -> dict[str, Any]:
 
 
 def _remember(memory: dict[str, Any]) -> None:
-    """Where it cannot be written it is asked again."""
+    """Writes the memory. Where that fails, the next command asks again."""
     with contextlib.suppress(OSError):
         _MEMORY.parent.mkdir(exist_ok=True)
         new = _MEMORY.with_name(f"{_MEMORY.name}.{os.getpid()}")

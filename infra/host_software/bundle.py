@@ -77,16 +77,16 @@ def collect(training: Path, contents: BundleContents) -> Bundle:
 
 def sources(training: Path) -> list[str]:
     """The training package's code, as sorted paths relative to it. Caches, environments and patches stay behind."""
-    found: list[str] = []
+    paths: list[str] = []
     for directory, children, names in os.walk(training):
         children[:] = sorted(name for name in children if (Path(directory) / name / "__init__.py").is_file())
         relative = Path(directory).relative_to(training)
-        found += [(relative / name).as_posix() for name in names if name.endswith(_CODE)]
-    return sorted(found)
+        paths += [(relative / name).as_posix() for name in names if name.endswith(_CODE)]
+    return sorted(paths)
 
 
 def put(bundle: Bundle, store: Store) -> None:
-    """The archive in a store. Raises StoreError where another one has its key."""
+    """Puts the archive into a store. Raises StoreError where another archive has its key."""
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / BUNDLE_ARCHIVE
         file.write_bytes(bundle.archive())

@@ -33,7 +33,7 @@ class HostSoftware:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a reviewer should know of it."""
+        """Sentences on what a reviewer should know of this software."""
         wheels = self.wheelhouse
         line = f"hosts install wheelhouse {wheels.id} ({wheels.platform}, {wheels.channel}) and bundle {self.bundle}"
         return (line, *(f"overlay: {wheel}" for wheel in self.overlay))

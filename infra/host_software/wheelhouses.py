@@ -55,9 +55,9 @@ def build_here(inputs: WheelhouseInputs) -> Wheelhouse:
     """With a bar on a terminal, else a line now and then."""
     uv = shutil.which("uv") or str(UV)
     with _Shown(f"wheelhouse {inputs.id}", len(files_to_fetch(inputs))) as progress:
-        made = build(inputs, ARTIFACTS, uv, progress)
-    print(f"wheelhouse {made.id}: {len(made.objects)} files, {made.size / 1e6:.0f} MB")
-    return made
+        wheelhouse = build(inputs, ARTIFACTS, uv, progress)
+    print(f"wheelhouse {wheelhouse.id}: {len(wheelhouse.objects)} files, {wheelhouse.size / 1e6:.0f} MB")
+    return wheelhouse
 
 
 class _Shown:
@@ -134,9 +134,9 @@ def environment(wheels: WheelhouseInputs | None = None) -> Environment:
     bundle = collect(TRAINING, BundleContents("", wheels.id, lock_path(wheels.platform, wheels.channel)))
     put(bundle, LocalStore(ARTIFACTS))
     installation = Installation(str(ARTIFACTS), bundle.hash, str(INSTALLED))
-    made = subprocess.run(
+    installed = subprocess.run(
         COMMAND, env=os.environ | installation.environment_only, stdout=subprocess.PIPE, text=True, check=False
     )
-    if made.returncode:
+    if installed.returncode:
         raise OSError("the hosts' environment cannot be made; the reason is above")
-    return Environment(python=made.stdout.strip().splitlines()[-1], sources=installation.directory)
+    return Environment(python=installed.stdout.strip().splitlines()[-1], sources=installation.directory)

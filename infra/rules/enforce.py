@@ -1,7 +1,7 @@
-"""Puts guardrails.py to every resource of the program, as it is declared.
+"""Holds every resource of the program to guardrails.py as it is declared.
 
-Owns: from the SDK's resource (typed or by token) to inputs as on the wire, and back the labels that are missing. The
-engine has transforms as well, but what they refuse it prints with a traceback; here it is one sentence per rule.
+Owns the translation of a resource of the SDK into inputs as on the wire, and how missing labels get back into it. The
+engine has transforms as well, but prints a traceback for what they refuse; here it is one sentence per rule.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class GuardrailError(pulumi.RunError):
 
 
 def install(stack: str, owner: str, allowed: Sequence[str]) -> None:
-    """From here on every resource is checked, and labelled if it costs money. Targets that cost nothing need none."""
+    """Check every resource that is declared from now on, and label it if it costs money."""
     labels = names.labels(owner, stack)
 
     def guard(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
@@ -34,9 +34,9 @@ def install(stack: str, owner: str, allowed: Sequence[str]) -> None:
         inputs = cast(dict[str, Any], to_wire(props))
         protect, retain = bool(args.opts.protect), bool(args.opts.retain_on_delete)
         declared = Declared(args.type_, args.name, inputs, protect, retain)
-        found = guardrails.problems(declared, allowed)
-        if found:
-            raise GuardrailError("; ".join(found))
+        broken = guardrails.problems(declared, allowed)
+        if broken:
+            raise GuardrailError("; ".join(broken))
         labelled = guardrails.labelled(declared, labels)
         if labelled is inputs:
             return None
@@ -53,10 +53,10 @@ def to_wire(value: Any, translate: bool = True) -> Any:
     if is_input_type(kind):
         return to_wire(input_type_to_dict(value), translate=False)
     if isinstance(value, Mapping):
-        given = cast(Mapping[str, Any], value)
+        values = cast(Mapping[str, Any], value)
         return {
             (wire := _wire_key(key) if translate else key): to_wire(item, translate and wire not in _USERS_OWN_KEYS)
-            for key, item in given.items()
+            for key, item in values.items()
             if item is not None
         }
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):

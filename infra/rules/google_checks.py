@@ -10,28 +10,27 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Set
 
-from infra import hardware
+from infra import hardware, names
 
 MTU = range(1300, 8897)
 _PRIVATE = tuple(ipaddress.ip_network(net) for net in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
-_REGION = r"[a-z]{2,}(-[a-z]+)+[0-9]{1,2}"
 _MULTI_REGIONS = frozenset(("us", "eu", "asia", "nam4", "eur4", "eur5", "eur7", "eur8", "asia1", "global"))
 
 
 def label_problem(labels: Mapping[str, object]) -> str | None:
     """Keys and values as most APIs take them; values that are not known yet pass."""
     for key, value in labels.items():
-        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,62}", key):
+        if not names.LABEL_KEY.fullmatch(key):
             return f"label key {key!r} is not 1-63 lower-case letters, digits, '_' and '-' with a letter first"
-        if isinstance(value, str) and not re.fullmatch(r"[a-z0-9_-]{0,63}", value):
+        if isinstance(value, str) and not names.LABEL_VALUE.fullmatch(value):
             return f"label {key} is {value!r}; give at most 63 lower-case letters, digits, '_' and '-'"
     return f"{len(labels)} labels; give at most 64" if len(labels) > 64 else None
 
 
 def bucket_name_problem(name: str) -> str | None:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", name):
+    if not names.BUCKET_NAME.fullmatch(name):
         return (
             f"bucket name {name!r} ({len(name)} characters) is not 3-63 lower-case letters, digits, '-', '_' and '.' "
             f"with a letter or digit at both ends"
@@ -45,7 +44,7 @@ def bucket_name_problem(name: str) -> str | None:
 
 def location_problem(key: str, place: str) -> str | None:
     """key: `zone`, `region` or `location`, which may be either or several regions."""
-    allowed = {"zone": _REGION + "-[a-z]", "region": _REGION}.get(key, _REGION + "(-[a-z])?")
+    allowed = names.REGION.pattern + {"zone": "-[a-z]", "region": ""}.get(key, "(-[a-z])?")
     if re.fullmatch(allowed, place) or (key == "location" and place.lower() in _MULTI_REGIONS):
         return None
     if key == "location" and re.fullmatch(allowed, place.lower()):
@@ -59,7 +58,7 @@ def mtu_problem(mtu: int) -> str | None:
 
 
 def subnet_problem(cidr: str) -> str | None:
-    """Of a subnet for hosts: private addresses, room for a slice."""
+    """A subnet for hosts has private addresses and room for a slice."""
     try:
         network = ipaddress.IPv4Network(cidr)
     except ValueError as error:
@@ -72,33 +71,23 @@ def subnet_problem(cidr: str) -> str | None:
 
 
 def machine_type_problem(machine: str) -> str | None:
-    """Machines with accelerators have a row; others are Google's to know, their form aside."""
+    """A machine with accelerators must have a row in the hardware table; of others only the form is checked."""
     known = {row.machine.name for row in hardware.rows() if row.machine}
-    if machine in known:
-        return None
-    series = machine.partition("-")[0]
-    if series in {name.partition("-")[0] for name in known} or not re.fullmatch(
-        r"[a-z][a-z0-9]*(-[a-z0-9]+)+", machine
-    ):
-        return f"machine type {machine!r} is not in infra/hardware.yaml; nearest: {_near(machine, known)}"
-    return None
+    has_form = re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)+", machine)
+    of_known_series = machine.partition("-")[0] in {name.partition("-")[0] for name in known}
+    return _unlisted("machine type", machine, known) if of_known_series or not has_form else None
 
 
 def accelerator_type_problem(accelerator_type: str) -> str | None:
-    """Of the Cloud TPU API: `v5litepod-16`."""
+    """An accelerator type as the Cloud TPU API spells it: `v5litepod-16`."""
     known = {row.accelerator_type for row in hardware.rows() if row.accelerator_type}
-    if accelerator_type in known:
-        return None
-    near = _near(accelerator_type, known)
-    return f"accelerator type {accelerator_type!r} is not in infra/hardware.yaml; nearest: {near}"
+    return _unlisted("accelerator type", accelerator_type, known)
 
 
 def guest_accelerator_problem(accelerator: str) -> str | None:
-    """Of a VM or node pool: `nvidia-h100-mega-80gb`."""
+    """An accelerator as VMs and node pools spell it: `nvidia-h100-mega-80gb`."""
     known = {row.gke_accelerator for row in hardware.rows("gpu") if row.gke_accelerator}
-    if accelerator in known:
-        return None
-    return f"accelerator {accelerator!r} is not in infra/hardware.yaml; nearest: {_near(accelerator, known)}"
+    return _unlisted("accelerator", accelerator, known)
 
 
 def topology_problem(topology: str, machine: str | None, hosts: int | None) -> str | None:
@@ -118,5 +107,9 @@ def topology_problem(topology: str, machine: str | None, hosts: int | None) -> s
     return None
 
 
-def _near(given: str, known: Iterable[str]) -> str:
-    return ", ".join(difflib.get_close_matches(given, sorted(known), n=3, cutoff=0))
+def _unlisted(what: str, name: str, known: Set[str]) -> str | None:
+    return None if name in known else f"{what} {name!r} is not in infra/hardware.yaml; nearest: {_near(name, known)}"
+
+
+def _near(text: str, known: Set[str]) -> str:
+    return ", ".join(difflib.get_close_matches(text, sorted(known), n=3, cutoff=0))

@@ -33,14 +33,14 @@ class Declared:
 
 @dataclass(frozen=True)
 class Rule:
-    """problem: None, or one sentence with what to write instead. tokens: patterns of the types it is put to."""
+    """problem: None, or one sentence with what to write instead. tokens: patterns of the types that it applies to."""
 
     name: str
     tokens: tuple[str, ...]
     problem: Callable[[Declared], str | None]
 
 
-# Where the labels of what costs money are; a list of keys leads to them. Types that take no labels are not here
+# The types that cost money, each with the keys that lead to its labels. Types that take no labels are not here
 # (a NAT gateway, a firewall rule), and a node pool's `labels` are Kubernetes', not the bill's.
 BILLABLE: dict[str, tuple[str, ...]] = {
     "gcp:artifactregistry/repository:Repository": ("labels",),
@@ -72,10 +72,10 @@ def labelled(declared: Declared, labels: Mapping[str, str]) -> Mapping[str, Any]
 
 def _with_labels(inputs: Mapping[str, Any], path: Sequence[str], labels: Mapping[str, str]) -> Mapping[str, Any]:
     key, *rest = path
-    given = inputs.get(key)
-    if given is not None and not isinstance(given, Mapping):
+    value = inputs.get(key)
+    if value is not None and not isinstance(value, Mapping):
         return inputs  # not known yet
-    inside = cast(Mapping[str, Any], given or {})
+    inside = cast(Mapping[str, Any], value or {})
     return {**inputs, key: _with_labels(inside, rest, labels) if rest else {**labels, **inside}}
 
 
@@ -147,20 +147,20 @@ def _is_everywhere(cidr: str) -> bool:
 
 
 def _open_ingress(declared: Declared) -> str | None:
-    given = declared.inputs
-    if given.get("direction", "INGRESS") != "INGRESS" or not given.get("allows"):
+    inputs = declared.inputs
+    if inputs.get("direction", "INGRESS") != "INGRESS" or not inputs.get("allows"):
         return None
-    if not any(given.get(key) for key in ("sourceRanges", "sourceTags", "sourceServiceAccounts")):
+    if not any(inputs.get(key) for key in ("sourceRanges", "sourceTags", "sourceServiceAccounts")):
         return "it names no source, which Google reads as 0.0.0.0/0; give sourceServiceAccounts or sourceRanges"
-    found = next((cidr for cidr in _texts(given.get("sourceRanges")) if _is_everywhere(cidr)), None)
-    return f"it lets {found} in, the whole internet; give the range that needs to get in" if found else None
+    open_range = next((cidr for cidr in _texts(inputs.get("sourceRanges")) if _is_everywhere(cidr)), None)
+    return f"it lets {open_range} in, the whole internet; give the range that needs to get in" if open_range else None
 
 
 def _open_control_plane(declared: Declared) -> str | None:
     authorized = _object(declared.inputs.get("masterAuthorizedNetworksConfig"))
     blocks = [_text(block.get("cidrBlock")) for block in _objects(authorized.get("cidrBlocks"))]
-    found = next((cidr for cidr in blocks if _is_everywhere(cidr)), None)
-    return f"its control plane lets {found} in; give the range that needs to get in" if found else None
+    open_range = next((cidr for cidr in blocks if _is_everywhere(cidr)), None)
+    return f"its control plane lets {open_range} in; give the range that needs to get in" if open_range else None
 
 
 def _external_ip(declared: Declared) -> str | None:
@@ -187,9 +187,11 @@ def _public_nodes(declared: Declared) -> str | None:
 
 
 def _public_member(declared: Declared) -> str | None:
-    members = [_text(declared.inputs.get("member")), *_texts(declared.inputs.get("members"))]
-    found = next((member for member in members if member in ("allUsers", "allAuthenticatedUsers")), None)
-    return f"it grants {declared.inputs.get('role')} to {found}, the whole world; name who needs it" if found else None
+    role, members = declared.inputs.get("role"), [_text(declared.inputs.get("member"))]
+    for member in members + _texts(declared.inputs.get("members")):
+        if member in ("allUsers", "allAuthenticatedUsers"):
+            return f"it grants {role} to {member}, the whole world; name who needs it"
+    return None
 
 
 # --- as whom hosts act ---
@@ -206,8 +208,8 @@ def _default_account(declared: Declared) -> str | None:
             if key in ("email", "serviceAccount") and text == "default":
                 return f"it uses the default service account, an editor of the whole project; {own}"
     holders = {_VM: declared.inputs, _REQUEST: declared.inputs, _POOL: _node_config(declared)}
-    given = holders.get(declared.token)
-    if given is not None and not given.get("serviceAccount"):
+    holder = holders.get(declared.token)
+    if holder is not None and not holder.get("serviceAccount"):
         return f"it names no service account, so it gets the default one, an editor of the whole project; {own}"
     return None
 
@@ -227,13 +229,13 @@ def _project_role(declared: Declared) -> str | None:
 
 
 def _bucket_protected(declared: Declared) -> str | None:
-    given = declared.inputs
+    inputs = declared.inputs
     missing = {
         "the option protect": declared.protect,
         "the option retain_on_delete": declared.retain_on_delete,
-        "uniformBucketLevelAccess: true": given.get("uniformBucketLevelAccess") is True,
-        "publicAccessPrevention: enforced": given.get("publicAccessPrevention") == "enforced",
-        "forceDestroy: false": not given.get("forceDestroy"),
+        "uniformBucketLevelAccess: true": inputs.get("uniformBucketLevelAccess") is True,
+        "publicAccessPrevention: enforced": inputs.get("publicAccessPrevention") == "enforced",
+        "forceDestroy: false": not inputs.get("forceDestroy"),
     }
     lacks = [what for what, has in missing.items() if not has]
     return f"a bucket holds what cannot be made again, and this one lacks {', '.join(lacks)}; add it" if lacks else None
@@ -243,10 +245,10 @@ def _bucket_protected(declared: Declared) -> str | None:
 
 
 def _labels(declared: Declared) -> str | None:
-    given: object = declared.inputs
+    value: object = declared.inputs
     for key in BILLABLE[declared.token]:
-        given = _object(given).get(key)
-    return google_checks.label_problem(_object(given))
+        value = _object(value).get(key)
+    return google_checks.label_problem(_object(value))
 
 
 def _bucket_name(declared: Declared) -> str | None:
@@ -286,12 +288,12 @@ def _accelerator_type(declared: Declared) -> str | None:
 
 
 def _guest_accelerator(declared: Declared) -> str | None:
-    given = [
+    accelerators = [
         *_objects(declared.inputs.get("guestAccelerators")),
         *_objects(_node_config(declared).get("guestAccelerators")),
     ]
-    found = (google_checks.guest_accelerator_problem(text) for one in given if (text := _text(one.get("type"))))
-    return next((problem for problem in found if problem), None)
+    types = [text for accelerator in accelerators if (text := _text(accelerator.get("type")))]
+    return next((problem for text in types if (problem := google_checks.guest_accelerator_problem(text))), None)
 
 
 def _topology(declared: Declared) -> str | None:

@@ -15,13 +15,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from infra import durations, hardware, names
 from infra.hardware import Api
-from infra.names import Names
+from infra.names import SECRET_NAME, Names
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import SYNTHETIC, Absent, Settings, SettingsError, Workload
-
-LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
-TAG = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class Tier(StrEnum):
@@ -55,10 +51,10 @@ type Usd = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 def _labels(value: dict[str, str]) -> dict[str, str]:
     for key, text in value.items():
-        if not LABEL_KEY.fullmatch(key) or not LABEL_VALUE.fullmatch(text):
+        if not names.LABEL_KEY.fullmatch(key) or not names.LABEL_VALUE.fullmatch(text):
             raise ValueError(
-                f"label '{key}: {text}' is not one of Google's: at most 63 of a-z, 0-9, '_' and '-' each, the key from "
-                f"a letter"
+                f"label '{key}: {text}' is not one of Google's: at most {names.LABEL_LIMIT} of a-z, 0-9, '_' and '-' "
+                f"each, the key from a letter"
             )
         if key in (names.OWNER_LABEL, names.STACK_LABEL):
             raise ValueError(f"label {key!r} is set by Slipway; leave it out")
@@ -67,8 +63,10 @@ def _labels(value: dict[str, str]) -> dict[str, str]:
 
 def _tags(value: tuple[str, ...]) -> tuple[str, ...]:
     for tag in value:
-        if not TAG.fullmatch(tag):
-            raise ValueError(f"{tag!r} is not a network tag: at most 63 of a-z, 0-9 and '-', from a letter")
+        if not names.COMPUTE_NAME.fullmatch(tag):
+            raise ValueError(
+                f"{tag!r} is not a network tag: at most {names.COMPUTE_LIMIT} of a-z, 0-9 and '-', from a letter"
+            )
     return value
 
 
@@ -89,7 +87,7 @@ class CloudTrainingSettings(CloudSettings, Settings):
     service_account: Absent[str] = None
     labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default_factory=dict)
     tags: Annotated[tuple[str, ...], AfterValidator(_tags)] = ()
-    host_secrets: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")], ...] = ()
+    host_secrets: tuple[Annotated[str, Field(pattern=f"^{SECRET_NAME.pattern}$")], ...] = ()
     max_chips: Absent[Annotated[int, Field(ge=1)]] = None
     max_usd_per_hour: Absent[Usd] = None
     max_usd_per_run: Absent[Usd] = None

@@ -395,7 +395,7 @@ def test_account_of_a_domain_scoped_project_has_the_address_that_names_say() -> 
     assert resource is not None
     named = names.of("example.com:x", "us-central1", "slipway")
     inputs = {"accountId": named.account_id, "project": named.project}
-    _, outputs = kinds.made(kinds.of(token, resource), resource, "urn", inputs, {})
+    _, outputs = kinds.created(kinds.of(token, resource), resource, "urn", inputs, {})
     assert outputs["member"] == f"serviceAccount:{named.account_email}"
 
 

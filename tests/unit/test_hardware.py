@@ -53,7 +53,7 @@ def test_no_key_is_misspelled_and_every_source_is_listed_and_used() -> None:
     assert used == set(DOCUMENT["sources"])
 
 
-def test_what_the_issue_asks_for_is_there() -> None:
+def test_families_are_these_and_tpus_come_in_every_size() -> None:
     assert set(FAMILIES) == {"cpu", "v5e", "v5p", "v6e", "tpu7x", "a3-mega", "a3-high", "a3-ultra", "h100"}
     for family in ("v5e", "v6e"):
         assert [row.chips for row in rows(family)] == [1, 4, 8, 16, 32, 64, 128, 256]

@@ -1,11 +1,10 @@
-"""The startup script: golden per stack, clean, small, without secrets; and run as a process on a made-up host."""
+"""The startup script: one golden, what differs between stacks; clean, small, no secrets; run on a made-up host."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import os
-import re
 import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,17 +42,41 @@ def settings_of(stack: str) -> TpuVmSettings:
     return settings
 
 
+def script_of(stack: str) -> str:
+    """bootstrap.sh stands for itself: its text would be in the golden, and a test below says it is in the script."""
+    return startup_script(host_script(settings_of(stack), BUNDLE), "# training/bootstrap.sh")
+
+
+def test_golden() -> None:
+    check_golden("startup.sh", script_of("v6e-32"))
+
+
 @pytest.mark.parametrize("stack", TPU_STACKS)
-def test_golden(stack: str) -> None:
-    """bootstrap.sh stands for itself: its text would be in every golden, and the next test says it is in the script."""
-    made = startup_script(host_script(settings_of(stack), BUNDLE), "# training/bootstrap.sh")
-    check_golden(f"startup/{stack}.sh", made)
+def test_stacks_differ_in_their_size_their_bucket_and_their_secrets_alone(stack: str) -> None:
+    settings = settings_of(stack)
+    row, names = settings.row, settings.names
+    secrets = [f"{secret_variable(name)} {names.secret_path(name)}" for name in settings.host_secrets]
+    expected = (GOLDEN / "startup.sh").read_text()
+    for line, replacement in (
+        (
+            "# v6e-32: 1 slices x 8 hosts x 4 chips",
+            f"# {stack}: {settings.slices} slices x {row.hosts} hosts x {row.chips_per_host} chips",
+        ),
+        (
+            "export SLIPWAY_ARTIFACTS=gs://slipway-artifacts-us-east5-my-project",
+            f"export SLIPWAY_ARTIFACTS=gs://{names.artifacts_bucket}",
+        ),
+        ("# none", "\n".join(secrets) or "# none"),
+    ):
+        assert expected.count(f"\n{line}\n") == 1
+        expected = expected.replace(f"\n{line}\n", f"\n{replacement}\n")
+    assert script_of(stack) == expected
 
 
 def test_it_holds_bootstrap_as_it_is_and_fits() -> None:
-    made = startup_script(HOST, BOOTSTRAP)
-    assert f"\n{BOOTSTRAP}SLIPWAY_BOOTSTRAP\n" in made
-    assert len(made.encode()) < METADATA_LIMIT / 4
+    script = startup_script(HOST, BOOTSTRAP)
+    assert f"\n{BOOTSTRAP}SLIPWAY_BOOTSTRAP\n" in script
+    assert len(script.encode()) < METADATA_LIMIT / 4
     with pytest.raises(StartupScriptError, match=r"metadata takes 262,144; shorten training/bootstrap.sh"):
         startup_script(HOST, "#" * METADATA_LIMIT)
     with pytest.raises(StartupScriptError, match="has a line that ends its copy"):
@@ -62,16 +85,16 @@ def test_it_holds_bootstrap_as_it_is_and_fits() -> None:
 
 def test_secrets_are_there_by_name_only() -> None:
     secrets = (("wandb", "projects/p/secrets/w/versions/latest"), ("my-key", "projects/p/secrets/k/versions/latest"))
-    made = startup_script(dataclasses.replace(HOST, secrets=secrets), BOOTSTRAP)
-    assert "WANDB_API_KEY projects/p/secrets/w/versions/latest\nMY_KEY projects/p/secrets/k/versions/latest\n" in made
+    script = startup_script(dataclasses.replace(HOST, secrets=secrets), BOOTSTRAP)
+    assert "WANDB_API_KEY projects/p/secrets/w/versions/latest\nMY_KEY projects/p/secrets/k/versions/latest\n" in script
     assert secret_variable("huggingface") == "HF_TOKEN"
 
 
 def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
-    made = startup_script(HOST, BOOTSTRAP)
-    scripts = {"startup.sh": made}
+    script = startup_script(HOST, BOOTSTRAP)
+    scripts = {"startup.sh": script}
     for name, mark in (("run.sh", "SLIPWAY_RUN"), ("report.sh", "SLIPWAY_REPORT")):
-        scripts[name] = made.split(f"<<'{mark}'\n")[1].split(f"\n{mark}\n")[0] + "\n"
+        scripts[name] = script.split(f"<<'{mark}'\n")[1].split(f"\n{mark}\n")[0] + "\n"
     for name, text in scripts.items():
         (tmp_path / name).write_text(text)
     done = subprocess.run([SHELLCHECK, *scripts], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -84,7 +107,7 @@ def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
 class Metadata(BaseHTTPRequestHandler):
     """Token, secret and guest attributes, as a host sees them."""
 
-    said: ClassVar[list[dict[str, object]]] = []
+    reports: ClassVar[list[dict[str, object]]] = []
 
     def do_GET(self) -> None:
         if self.path.endswith("/service-accounts/default/token"):
@@ -98,7 +121,7 @@ class Metadata(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         assert self.path == "/computeMetadata/v1/instance/guest-attributes/slipway/status"
-        self.said.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.reports.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self._answer({})
 
     def log_message(self, format: str, *args: object) -> None:
@@ -112,10 +135,10 @@ class Metadata(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> ThreadingHTTPServer:
-    Metadata.said.clear()
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
-    Thread(target=made.serve_forever, daemon=True).start()
-    return made
+    Metadata.reports.clear()
+    metadata = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+    Thread(target=metadata.serve_forever, daemon=True).start()
+    return metadata
 
 
 def boot(home: Path, script: str, server: ThreadingHTTPServer) -> list[str]:
@@ -172,11 +195,11 @@ def test_bootstrap_finds_its_variables_and_secrets(tmp_path: Path, server: Threa
         ["bash", str(home / "run.sh")], env=environment(tmp_path, server), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-    assert said["SLIPWAY_ARTIFACTS"] == "gs://artifacts"
-    assert said["SLIPWAY_BUNDLE"] == BUNDLE
-    assert said["SLIPWAY_ROOT"] == str(home)
-    assert said["WANDB_API_KEY"] == "hush"
+    variables = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert variables["SLIPWAY_ARTIFACTS"] == "gs://artifacts"
+    assert variables["SLIPWAY_BUNDLE"] == BUNDLE
+    assert variables["SLIPWAY_ROOT"] == str(home)
+    assert variables["WANDB_API_KEY"] == "hush"
     assert not any("hush" in path.read_text() for path in home.rglob("*") if path.is_file()), "never written down"
 
 
@@ -195,24 +218,16 @@ def test_a_secret_that_cannot_be_read_stops_the_start(tmp_path: Path, server: Th
 def test_each_phase_is_reported_once(tmp_path: Path, server: ThreadingHTTPServer) -> None:
     boot(tmp_path, startup_script(HOST, BOOTSTRAP), server)
     home = tmp_path / "home with a space"
-    report = subprocess.Popen(["bash", str(home / "report.sh")], env=environment(tmp_path, server))
+    reporter = subprocess.Popen(["bash", str(home / "report.sh")], env=environment(tmp_path, server))
     try:
-        until(lambda: len(Metadata.said) == 1, "booting is reported")
+        until(lambda: len(Metadata.reports) == 1, "booting is reported")
         status = {"phase": "training", "exit_code": None, "reason": None}
         (home / "host" / "status.json").write_text(json.dumps(status) + "\n")
-        until(lambda: len(Metadata.said) == 2, "training is reported")
+        until(lambda: len(Metadata.reports) == 2, "training is reported")
         (home / "host" / "status.json").write_text(json.dumps(status | {"phase": "finished"}) + "\n")
-        until(lambda: len(Metadata.said) == 3, "the end is reported")
+        until(lambda: len(Metadata.reports) == 3, "the end is reported")
     finally:
-        report.kill()
-        report.wait()
-    assert Metadata.said[0] == {"bundle": BUNDLE, "status": {"phase": "booting"}}
-    assert [said["status"]["phase"] for said in Metadata.said] == ["booting", "training", "finished"]  # pyright: ignore
-
-
-def test_goldens_have_no_leftovers() -> None:
-    kept = {path.stem for path in (GOLDEN / "startup").glob("*.sh")}
-    assert kept == set(TPU_STACKS)
-    for path in (GOLDEN / "startup").glob("*.sh"):
-        header = re.search(r"^# (\S+): (\d+) slices x (\d+) hosts x (\d+) chips$", path.read_text(), re.MULTILINE)
-        assert header and header[1] == path.stem
+        reporter.kill()
+        reporter.wait()
+    assert Metadata.reports[0] == {"bundle": BUNDLE, "status": {"phase": "booting"}}
+    assert [report["status"]["phase"] for report in Metadata.reports] == ["booting", "training", "finished"]  # pyright: ignore

@@ -63,19 +63,19 @@ class Place:
 
     @property
     def numbered_name(self) -> str:
-        """With the project's number, as the service shows it in parents and in nodes' queuedResource."""
+        """The name with the project's number, as the service shows it in parents and in a node's queuedResource."""
         return f"projects/{project_number(self.project)}/locations/{self.zone}"
 
     @staticmethod
     def of(name: str) -> Place:
-        """From the name of anything below a location, or of the location itself."""
+        """The place in a name of something below a location, or of the location itself."""
         parts = name.split("/")
         return Place(parts[1], parts[3])
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A queued resource that passed: what it is of and what its nodes will be called."""
+    """What a valid queued resource asks for, and the names its nodes will have."""
 
     row: Accelerator
     tier: Tier
@@ -85,7 +85,7 @@ class Wanted:
 
 
 def project_number(project: str) -> str:
-    """Of its id: made up, always the same, twelve digits as real ones have. A number stays as it is."""
+    """The number of a project: twelve digits derived from its id. A number in place of the id is returned as it is."""
     if project.isdecimal():
         return project
     return str(10**11 + int.from_bytes(hashlib.sha256(project.encode()).digest()) % (9 * 10**11))
@@ -138,7 +138,7 @@ def check_node(place: Place, node: Any) -> Accelerator:
 
 
 def check_mutable(node: Any) -> None:
-    """What a patch may change too."""
+    """Checks the fields that a patch may change too. Raises ApiError."""
     if len(node.description) > _MAX_DESCRIPTION:
         raise invalid("node.description", f"at most {_MAX_DESCRIPTION} characters")
     if len(node.labels) > _MAX_LABELS:
@@ -176,7 +176,7 @@ def check_request(place: Place, request_id: str, message: Any, extras: Extras) -
 
 
 def _tier(message: Any, extras: Extras) -> Tier:
-    """gcloud alpha says STANDARD to whatever it has no better word for, so that says nothing."""
+    """The tier asked for. STANDARD tells none: gcloud alpha sends it where it has no better word."""
     model = extras.request.get("provisioningModel", "STANDARD")
     if model not in _PROVISIONING_MODELS:
         raise invalid("provisioning_model", f"{model!r} is not one of {', '.join(_PROVISIONING_MODELS)}")
@@ -209,10 +209,10 @@ def _run_s(tier: Tier, extras: Extras) -> float | None:
 
 def without_outputs(node: Any) -> Any:
     """A node as a client may ask for it: what only the service sets is ignored."""
-    asked = messages.copy(node)
+    copy = messages.copy(node)
     for name in _OUTPUT_ONLY:
-        asked.ClearField(name)
-    return asked
+        copy.ClearField(name)
+    return copy
 
 
 def check_mask(paths: Iterable[str]) -> None:
@@ -258,7 +258,7 @@ def _row(place: Place, node: Any) -> Accelerator:
 
 
 def asked_accelerator(node: Any) -> str:
-    """As a refusal names it; a type with its topology where it was asked for so (our choice)."""
+    """The accelerator as refusals name it: with its topology where the request had one (our choice)."""
     config = messages.plain(node.accelerator_config)
     return node.accelerator_type or f"{config.get('type', '')} {config.get('topology', '')}"
 
@@ -269,7 +269,7 @@ def _configured(config: Any) -> Accelerator | None:
 
 
 def config_type(row: Accelerator) -> str:
-    """AcceleratorConfig.Type of a row; "" where the enum has none."""
+    """The AcceleratorConfig.Type of a row; "" where the enum has no value for it."""
     prefix = str(row.accelerator_type).rpartition("-")[0]
     name = {"v5litepod": "V5LITE_POD"}.get(prefix, prefix.upper())
     return name if name in messages.enum_names("AcceleratorConfig", "Type") else ""

@@ -37,7 +37,7 @@ from infra.hardware import Accelerator
 
 
 class Cloud(Levers):
-    """Whoever calls from several threads holds a lock around each call."""
+    """Not safe for threads: the server holds a lock around each call."""
 
     # --- queued resources ---
 
@@ -106,7 +106,7 @@ class Cloud(Levers):
             raise errors.not_in_zone(checks.asked_accelerator(node), claim.zone)
 
     def request(self, name: str, call: Hidden) -> Request:
-        """As that kind of call finds it. Raises ApiError."""
+        """The request of that name. Raises ApiError where there is none that this kind of call sees yet."""
         if name not in self.requests or self.is_hidden(self.requests[name], call):
             raise errors.not_found(name)
         return self.requests[name]
@@ -116,19 +116,19 @@ class Cloud(Levers):
         return is_young and self.behaviour.hidden_from.includes(call)
 
     def _new_request(self, name: str, wanted: Wanted, message: Any) -> Request:
-        kept = messages.copy(message)
-        kept.name = name
-        kept.ClearField("state")
-        kept.tpu.node_spec[0].parent = Place.of(name).name
-        kept.tpu.node_spec[0].node.CopyFrom(without_outputs(message.tpu.node_spec[0].node))
-        messages.set_time(kept.create_time, self.now_s)
-        not_before, expires = _interval(kept, self.now_s)
+        stored = messages.copy(message)
+        stored.name = name
+        stored.ClearField("state")
+        stored.tpu.node_spec[0].parent = Place.of(name).name
+        stored.tpu.node_spec[0].node.CopyFrom(without_outputs(message.tpu.node_spec[0].node))
+        messages.set_time(stored.create_time, self.now_s)
+        not_before, expires = _interval(stored, self.now_s)
         return Request(
             name=name,
             accelerator=wanted.row.name,
             tier=wanted.tier,
             node_names=list(wanted.node_names),
-            message=kept,
+            message=stored,
             create_s=self.now_s,
             number=self._next_number(),
             since_s=self.now_s,
@@ -142,7 +142,7 @@ class Cloud(Levers):
     # --- nodes ---
 
     def create_node(self, place: Place, node_id: str, row: Accelerator, message: Any) -> Operation:
-        """A node without a queue: what is not there now is an error of the operation. Raises ApiError."""
+        """Creates a node outside the queue; without room for it now its operation fails. Raises ApiError."""
         name = f"{place.name}/nodes/{node_id}"
         if name in self.nodes:
             raise ApiError(Code.ALREADY_EXISTS, f"Resource '{name}' already exists.", "RESOURCE_ALREADY_EXISTS")
@@ -203,8 +203,8 @@ class Cloud(Levers):
         return self._complete(self.new_operation("update", name), after_s=self.timings.update_s)
 
     def _is_updating(self, name: str) -> bool:
-        updates = [one for one in self.operations.values() if (one.target, one.verb) == (name, "update")]
-        return any(not one.is_done(self.now_s) for one in updates)
+        running = [operation for operation in self.operations.values() if not operation.is_done(self.now_s)]
+        return any((operation.target, operation.verb) == (name, "update") for operation in running)
 
     def switch_node(self, name: str, on: bool) -> Operation:
         """Starts or stops. Only a single host outside the queue can be stopped (our choice for the latter)."""
@@ -225,7 +225,7 @@ class Cloud(Levers):
 
 
 def _interval(message: Any, now_s: float) -> tuple[float, float | None]:
-    """Not before and not after, on the cloud's clock."""
+    """The earliest and the latest time at which a request may get its nodes, on the cloud's clock."""
     policy = message.queueing_policy
     which = policy.WhichOneof("start_timing_constraints")
     if which == "valid_interval":

@@ -1,6 +1,6 @@
 """What people and scripts do to the emulator over HTTP: everything below /_/, and the page at /.
 
-Owns the names of these calls and what the page is told. Refuses to own what they do: that is the cloud's.
+Owns the names of these calls and what the page is told. Refuses to own what they do (levers.py).
 
     GET  /_/state                     what the page shows
     GET  /_/calls, DELETE /_/calls    calls of the API until now
@@ -58,10 +58,10 @@ def answer(api: TpuApi, method: str, target: str, body: bytes) -> tuple[int, str
         known = ", ".join(f"{method} {path}" for method, path in _ACTS)
         return 404, _JSON, _error(f"there is no {method} {path}; there are: {known}")
     try:
-        given: Any = json.loads(body) if body else {}
+        arguments: Any = json.loads(body) if body else {}
         with api.lock:
             api.tick()
-            result = act(api, given)
+            result = act(api, arguments)
         api.save()
     except (ValueError, TypeError, KeyError, IndexError) as error:
         return 400, _JSON, _error(f"{type(error).__name__}: {error}")
@@ -84,7 +84,7 @@ def state(api: TpuApi) -> dict[str, Any]:
         "capacities": _capacities(api),
         "quotas": _quotas(api),
         "reservations": _reservations(api),
-        "refused": [vars(one) for one in cloud.pools.refused],
+        "refused": [vars(refused) for refused in cloud.pools.refused],
         "operations": [_operation(api, name) for name in list(cloud.operations)[-_RECENT:]][::-1],
         "calls": [call.to_json() for call in api.calls[-_RECENT:]][::-1],
         "faults": [fault.to_json() for fault in api.faults if fault.times],
@@ -132,7 +132,9 @@ def _node(api: TpuApi, name: str) -> dict[str, Any]:
         "health": node.health,
         "health_description": node.health_description,
         "request": node.request.rpartition("/")[2],
-        "hosts": [api.cloud.host_ready in api.cloud.guest_attributes(node, one) for one in range(len(node.hosts))],
+        "hosts": [
+            api.cloud.host_ready in api.cloud.guest_attributes(node, worker) for worker in range(len(node.hosts))
+        ],
         "hosts_ready": api.cloud.hosts_ready(node),
         "maintenance": node.maintenance.get("windowStartTime", ""),
         "labels": dict(shown.labels),
@@ -187,8 +189,8 @@ def _quotas(api: TpuApi) -> list[dict[str, Any]]:
 def _reservations(api: TpuApi) -> list[dict[str, Any]]:
     claims = api.cloud.capacity_claims()
     return [
-        {**vars(one), "used": sum(claim.chips for claim in claims if claim.reservation == one.name)}
-        for one in api.cloud.pools.reservations
+        {**vars(reservation), "used": sum(claim.chips for claim in claims if claim.reservation == reservation.name)}
+        for reservation in api.cloud.pools.reservations
     ]
 
 
@@ -196,35 +198,31 @@ def _error(message: str) -> bytes:
     return json.dumps({"error": message}).encode()
 
 
-def _refuse(api: TpuApi, given: dict[str, Any]) -> None:
-    how = given.pop("how")
-    api.cloud.refuse(given.pop("zone"), None if how is None else ZoneRefusal(how), **given)
+def _refuse(api: TpuApi, arguments: dict[str, Any]) -> None:
+    how = arguments.pop("how")
+    api.cloud.refuse(arguments.pop("zone"), None if how is None else ZoneRefusal(how), **arguments)
 
 
-def _quota(api: TpuApi, given: dict[str, Any]) -> None:
-    tier = QuotaTier(given.pop("tier", QuotaTier.ON_DEMAND))
-    api.cloud.set_quota(**given, tier=tier)
+def _quota(api: TpuApi, arguments: dict[str, Any]) -> None:
+    tier = QuotaTier(arguments.pop("tier", QuotaTier.ON_DEMAND))
+    api.cloud.set_quota(**arguments, tier=tier)
 
 
-def _attribute(api: TpuApi, given: dict[str, Any]) -> None:
-    node, worker = given.pop("node"), given.pop("worker")
-    api.cloud.set_guest_attribute(node, worker, GuestAttribute(**given))
+def _attribute(api: TpuApi, arguments: dict[str, Any]) -> None:
+    node, worker = arguments.pop("node"), arguments.pop("worker")
+    api.cloud.set_guest_attribute(node, worker, GuestAttribute(**arguments))
 
 
-def _set_node(api: TpuApi, given: dict[str, Any]) -> None:
-    node, kept = given.pop("node"), NodeState(given.pop("state"))
-    api.cloud.set_node_state(node, kept, **given)
+def _set_node(api: TpuApi, arguments: dict[str, Any]) -> None:
+    node, state = arguments.pop("node"), NodeState(arguments.pop("state"))
+    api.cloud.set_node_state(node, state, **arguments)
 
 
-def _ready(api: TpuApi, given: dict[str, Any]) -> None:
-    api.cloud.set_host_ready(given.pop("node"), **given)
-
-
-def _add_fault(api: TpuApi, given: dict[str, Any]) -> dict[str, Any]:
-    name = given.pop("kind")
+def _add_fault(api: TpuApi, arguments: dict[str, Any]) -> dict[str, Any]:
+    name = arguments.pop("kind")
     if name not in FaultKind.__members__:
         raise ValueError(f"{name} is not a kind of fault; kinds: {', '.join(FaultKind.__members__)}")
-    return api.fail(FaultKind[name], **given).to_json()
+    return api.fail(FaultKind[name], **arguments).to_json()
 
 
 def _forget_faults(api: TpuApi, _: Any) -> None:
@@ -232,12 +230,8 @@ def _forget_faults(api: TpuApi, _: Any) -> None:
     api.faults.clear()
 
 
-def _set_speed(api: TpuApi, given: dict[str, Any]) -> None:
-    api.speed = float(given["speed"])
-
-
-def _restore(api: TpuApi, given: dict[str, Any]) -> None:
-    api.cloud.restore(given)
+def _set_speed(api: TpuApi, arguments: dict[str, Any]) -> None:
+    api.speed = float(arguments["speed"])
 
 
 _Act = Callable[["TpuApi", Any], Any]
@@ -245,23 +239,23 @@ _ACTS: dict[tuple[str, str], _Act] = {
     ("GET", "/_/state"): lambda api, _: state(api),
     ("GET", "/_/calls"): lambda api, _: [call.to_json() for call in api.calls],
     ("DELETE", "/_/calls"): lambda api, _: api.calls.clear(),
-    ("POST", "/_/advance"): lambda api, given: api.cloud.advance(given["seconds"]),
-    ("POST", "/_/capacity"): lambda api, given: api.cloud.set_capacity(**given),
-    ("POST", "/_/stockout"): lambda api, given: api.cloud.stockout(**given),
+    ("POST", "/_/advance"): lambda api, arguments: api.cloud.advance(arguments["seconds"]),
+    ("POST", "/_/capacity"): lambda api, arguments: api.cloud.set_capacity(**arguments),
+    ("POST", "/_/stockout"): lambda api, arguments: api.cloud.stockout(**arguments),
     ("POST", "/_/refuse"): _refuse,
     ("POST", "/_/quota"): _quota,
-    ("POST", "/_/reservation"): lambda api, given: api.cloud.set_reservation(**given),
-    ("POST", "/_/preempt"): lambda api, given: api.cloud.preempt(**given),
-    ("POST", "/_/fail"): lambda api, given: api.cloud.fail_request(**given),
-    ("POST", "/_/ready"): _ready,
+    ("POST", "/_/reservation"): lambda api, arguments: api.cloud.set_reservation(**arguments),
+    ("POST", "/_/preempt"): lambda api, arguments: api.cloud.preempt(**arguments),
+    ("POST", "/_/fail"): lambda api, arguments: api.cloud.fail_request(**arguments),
+    ("POST", "/_/ready"): lambda api, arguments: api.cloud.set_host_ready(arguments.pop("node"), **arguments),
     ("POST", "/_/attribute"): _attribute,
     ("POST", "/_/node"): _set_node,
-    ("POST", "/_/maintenance"): lambda api, given: api.cloud.set_maintenance(given.pop("node"), **given),
+    ("POST", "/_/maintenance"): lambda api, arguments: api.cloud.set_maintenance(arguments.pop("node"), **arguments),
     ("POST", "/_/speed"): _set_speed,
     ("GET", "/_/faults"): lambda api, _: [fault.to_json() for fault in api.faults],
     ("POST", "/_/faults"): _add_fault,
     ("DELETE", "/_/faults"): _forget_faults,
     ("POST", "/_/release"): lambda api, _: api.release_all(),
     ("GET", "/_/snapshot"): lambda api, _: api.cloud.snapshot(),
-    ("POST", "/_/restore"): _restore,
+    ("POST", "/_/restore"): lambda api, arguments: api.cloud.restore(arguments),
 }

@@ -30,7 +30,7 @@ class Failure:
 
 
 class Code(Enum):
-    """Of google.rpc: its name is the status, its value the HTTP status that goes with it."""
+    """Codes of google.rpc. The name is the status, the value the HTTP status that goes with it."""
 
     CANCELLED = (499,)
     UNKNOWN = (500, 1)
@@ -77,7 +77,7 @@ class ApiError(Exception):
 
     @property
     def failure(self) -> Failure:
-        """As an operation or a FAILED request says it."""
+        """The same error as a google.rpc.Status, for an operation or a FAILED request."""
         return Failure(self.code.number, self.message)
 
     def to_json(self) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def reservation_full() -> ApiError:
 
 
 def no_reservation() -> ApiError:
-    """Also for on-demand chips in a zone that has none for sale: there they are in reservations only."""
+    """No such reservation; also said of on-demand chips in a zone that has chips in reservations only."""
     return ApiError(Code.NOT_FOUND, "Reservation not found")
 
 
@@ -171,5 +171,5 @@ def not_found(name: str) -> ApiError:
 
 
 def _with_eid(sentence: str) -> str:
-    """The id that support asks for; the same sentence has the same one here."""
+    """The sentence with an error id as support asks for it; here the same sentence always has the same id."""
     return f"{sentence} [EID: 0x{hashlib.sha256(sentence.encode()).hexdigest()[:16]}]"

@@ -82,7 +82,7 @@ def node_taken_from(values: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
 
 
 def _copy(values: Any) -> dict[str, Any] | None:
-    """None for what is no object: the parser of messages refuses it."""
+    """A copy of a JSON object, or None where the value is none: messages.parse refuses that later."""
     return dict(values) if _is_object(values) else None
 
 
@@ -95,7 +95,7 @@ def _is_list(values: Any) -> TypeGuard[list[Any]]:
 
 
 def _take(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Removes these."""
+    """Removes these keys from `values` and returns them."""
     return {name: values.pop(name) for name in names if name in values}
 
 
@@ -104,7 +104,7 @@ def _take(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Shown:
-    """Adds to an answer's JSON whatever else is shown of each request and node in it, as that version spells it."""
+    """Adds to an answer's JSON the fields of requests and nodes that v2's messages lack, spelled as in `version`."""
 
     version: str
     requests: Mapping[str, Request]
@@ -113,14 +113,14 @@ class Shown:
 
     def add(self, values: Any) -> Any:
         if _is_list(values):
-            return [self.add(one) for one in values]
+            return [self.add(value) for value in values]
         shown = _copy(values)
         if shown is None:
             return values
         below = self if self.in_operations else replace(self, requests={}, nodes={})
-        for key, one in shown.items():
-            if key not in ("labels", "metadata") or "@type" in one:
-                shown[key] = (below if key == "response" else self).add(one)
+        for key, value in shown.items():
+            if key not in ("labels", "metadata") or "@type" in value:
+                shown[key] = (below if key == "response" else self).add(value)
         name = shown.get("name", "")
         if name in self.requests and "tpu" in shown:
             _add_to_request(shown, self.version, self.requests[name])

@@ -1,6 +1,6 @@
 """What can go wrong with a call, and with which one.
 
-Owns the kinds and how a fault is matched. Refuses to own doing it: that is server.py.
+Owns the kinds and which call a fault hits. Refuses to own what happens then (server.py).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Call:
         return self.target.partition("?")[0]
 
     def to_json(self) -> dict[str, Any]:
-        """Without its body, which holds whatever metadata a client sends."""
+        """The call without its body, which may hold secrets in the metadata of a node."""
         return {key: value for key, value in vars(self).items() if key != "body"}
 
 

@@ -75,7 +75,7 @@ class Ledger:
         return self.operations[name]
 
     def end_in_error(self, operation: Operation, failure: Failure) -> None:
-        """Whatever the operation has done or will do, this is what it says."""
+        """The operation reports this failure, whatever it has done or will do."""
         operation.failure, operation.response = failure, None
         operation.completed_s = operation.completed_s if operation.completed_s is not None else self.now_s
 
@@ -124,13 +124,13 @@ class Ledger:
         return views.node(node, self.behaviour)
 
     def with_extras(self, values: Any, version: str) -> Any:
-        """An answer's JSON with what its messages lack."""
+        """An answer's JSON with the fields that its messages lack (extras.py)."""
         return Shown(version, self.requests, self.nodes, self.behaviour.extras_in_operations).add(values)
 
     # --- names ---
 
     def by_id(self, name: str) -> str:
-        """A name with its project's id where it has the number. Of a project that nobody named, the number stays."""
+        """A name with its project's id in place of the number, if anybody has named the project by its id."""
         kind, _, below = name.partition("/")
         project, slash, rest = below.partition("/")
         if kind != "projects":
@@ -143,7 +143,7 @@ class Ledger:
     # --- accounts ---
 
     def quota_claims(self, but: Request | None = None) -> list[Claim]:
-        """What holds quota: every request until it is deleted, whatever its state, and nodes outside the queue."""
+        """What counts against quota: every request until it is deleted, in any state, and nodes outside the queue."""
         claims = [self._claim(request) for request in self.requests.values() if request is not but]
         alone = [(Place.of(node.name), node) for node in self.nodes.values() if not node.request]
         return claims + [claim_of(place.project, place.zone, node.accelerator, node.tier, 1) for place, node in alone]
@@ -199,9 +199,9 @@ class Ledger:
         self.host_ready = GuestAttribute(**values["host_ready"])
         self.projects = list(values.get("projects", []))
         self.pools = Pools.from_json(values["pools"])
-        self.requests = {one["name"]: request_from_json(one) for one in values["requests"]}
-        self.nodes = {one["name"]: node_from_json(one) for one in values["nodes"]}
-        self.operations = {one["name"]: operation_from_json(one) for one in values["operations"]}
+        self.requests = {record["name"]: request_from_json(record) for record in values["requests"]}
+        self.nodes = {record["name"]: node_from_json(record) for record in values["nodes"]}
+        self.operations = {record["name"]: operation_from_json(record) for record in values["operations"]}
         self.sent = {key: SentRequest(**sent) for key, sent in values["sent"].items()}
         self.events = [Event(**event) for event in values["events"]]
 

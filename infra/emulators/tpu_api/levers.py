@@ -23,7 +23,7 @@ from infra.hardware import families
 
 
 class Levers(Machine):
-    """Raises ValueError for what is not there, with what is."""
+    """Every lever raises ValueError for a name that does not exist; the error lists those that do."""
 
     # --- requests and nodes ---
 
@@ -36,8 +36,8 @@ class Levers(Machine):
             raise ValueError(f"{name} has nothing to preempt; nodes: {', '.join(self.nodes) or 'none'}")
         if lost[0].tier is not Tier.SPOT:
             raise ValueError(f"{name} is {lost[0].tier}: only spot is preempted")
-        for one in lost:
-            self._set_node(one, NodeState.PREEMPTED, None)
+        for lost_node in lost:
+            self._set_node(lost_node, NodeState.PREEMPTED, None)
         if request and request.state in (RequestState.PROVISIONING, RequestState.ACTIVE):
             self._suspend(request, Initiator.SERVICE)
         self.settle()
@@ -54,7 +54,7 @@ class Levers(Machine):
         host = node.hosts[worker]
         published = [*(_of_guest_agent(node, worker) if self.behaviour.guest_agent else ()), *host.attributes]
         by_itself = host.ready_at_s is not None and host.ready_at_s <= self.now_s and node.state is NodeState.READY
-        if by_itself and all((one.namespace, one.key) != _key(self.host_ready) for one in host.attributes):
+        if by_itself and _key(self.host_ready) not in map(_key, host.attributes):
             return [*published, self.host_ready]
         return published
 
@@ -66,13 +66,13 @@ class Levers(Machine):
         node = self._known_node(node_name)
         for host in node.hosts if worker is None else [node.hosts[worker]]:
             host.ready_at_s = None
-            host.attributes = [one for one in host.attributes if _key(one) != _key(self.host_ready)]
+            host.attributes = [attribute for attribute in host.attributes if _key(attribute) != _key(self.host_ready)]
             host.attributes += [self.host_ready] if ready else []
         self._log(node_name, f"{self.hosts_ready(node)}/{len(node.hosts)} hosts ready")
 
     def set_guest_attribute(self, node_name: str, worker: int, attribute: GuestAttribute) -> None:
         host = self._known_node(node_name).hosts[worker]
-        host.attributes = [one for one in host.attributes if _key(one) != _key(attribute)] + [attribute]
+        host.attributes = [other for other in host.attributes if _key(other) != _key(attribute)] + [attribute]
         self.revision += 1
 
     def set_node_state(self, node_name: str, state: NodeState, health: str = "HEALTHY", why: str = "") -> None:
@@ -112,7 +112,7 @@ class Levers(Machine):
         self.settle()
 
     def stockout(self, zone: str, accelerator: str) -> None:
-        """Nothing more is given out."""
+        """The zone has no more chips to give."""
         self.set_capacity(zone, accelerator, 0)
 
     def refuse(self, zone: str, how: ZoneRefusal | None, accelerator: str = "", stays: bool = False) -> None:
@@ -157,10 +157,10 @@ class Levers(Machine):
         return self.nodes[name]
 
 
-def _check_known(what: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        nearest = ", ".join(difflib.get_close_matches(given, known, n=3, cutoff=0))
-        raise ValueError(f"{what} {given!r} is not one that the emulator knows; nearest: {nearest}")
+def _check_known(what: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        nearest = ", ".join(difflib.get_close_matches(value, known, n=3, cutoff=0))
+        raise ValueError(f"{what} {value!r} is not one that the emulator knows; nearest: {nearest}")
 
 
 def _of_guest_agent(node: Node, worker: int) -> list[GuestAttribute]:

@@ -39,7 +39,7 @@ class Machine(Ledger):
     # --- time ---
 
     def advance(self, seconds: float) -> None:
-        """Moves the clock, and with it everything that is due on the way, in order."""
+        """Moves the clock and does everything that is due on the way, in order."""
         until = self.now_s + seconds
         self.settle()
         while (due := self._next_due()) is not None and due <= until:
@@ -48,7 +48,7 @@ class Machine(Ledger):
         self.now_s = until
 
     def settle(self) -> None:
-        """Does what is due now, until nothing is."""
+        """Does everything that is due now."""
         while self._step():
             pass
 
@@ -67,14 +67,14 @@ class Machine(Ledger):
             if node.due_s is not None and node.due_s <= self.now_s:
                 self._node_is_due(node)
                 moved = True
-        for request in sorted(self.requests.values(), key=lambda one: one.number):
+        for request in sorted(self.requests.values(), key=lambda request: request.number):
             moved |= self._request_is_due(request)
         return moved
 
     # --- requests ---
 
     def _request_is_due(self, request: Request) -> bool:
-        """Whether anything has changed."""
+        """Does what is due for a request; tells whether that changed anything."""
         if request.state in _QUEUED and request.expires_s is not None and request.expires_s <= self.now_s:
             message = "The request could not be fulfilled before its valid-until time."
             return self._fail(request, Code.DEADLINE_EXCEEDED, message)
@@ -115,7 +115,7 @@ class Machine(Ledger):
         return errors.no_reservation() if refused.how is ZoneRefusal.NONE_FOR_SALE else None
 
     def _provision(self, request: Request) -> bool:
-        """Takes the room for a request if there is; later requests may go first (our choice)."""
+        """Creates a request's nodes if there is room; later requests may go first (our choice)."""
         if request.tried == self.revision:
             return False
         request.tried = self.revision
@@ -161,7 +161,7 @@ class Machine(Ledger):
         self._end_create(request)
 
     def _run_out(self, request: Request) -> None:
-        """The end of a flex-start: who initiates it is our choice."""
+        """Ends a flex-start request whose time is over. That the service is the initiator is our choice."""
         self._suspend(request, Initiator.SERVICE)
 
     def _suspended(self, request: Request) -> None:
@@ -217,22 +217,22 @@ class Machine(Ledger):
 
     def _new_node(self, name: str, row: Accelerator, tier: Tier, message: Any) -> Node:
         number = self._next_number()
-        made = without_outputs(message)
-        made.name, made.id = name, 10**18 + number
-        if not made.accelerator_type:
-            made.accelerator_type = str(row.accelerator_type)
-        made.scheduling_config.spot = tier is Tier.SPOT
-        made.scheduling_config.reserved = tier is Tier.RESERVED
-        if not made.HasField("network_config") and not len(made.network_configs):
-            made.network_config.network = "default"
-        if not made.service_account.email:
+        shown = without_outputs(message)
+        shown.name, shown.id = name, 10**18 + number
+        if not shown.accelerator_type:
+            shown.accelerator_type = str(row.accelerator_type)
+        shown.scheduling_config.spot = tier is Tier.SPOT
+        shown.scheduling_config.reserved = tier is Tier.RESERVED
+        if not shown.HasField("network_config") and not len(shown.network_configs):
+            shown.network_config.network = "default"
+        if not shown.service_account.email:
             number_of_project = project_number(Place.of(name).project)
-            made.service_account.email = f"{number_of_project}-compute@developer.gserviceaccount.com"
-        messages.set_time(made.create_time, self.now_s)
-        node = Node(name, row.name, tier, made, self.now_s, hosts=[Host() for _ in range(row.hosts)])
-        external = made.network_config.enable_external_ips
+            shown.service_account.email = f"{number_of_project}-compute@developer.gserviceaccount.com"
+        messages.set_time(shown.create_time, self.now_s)
+        node = Node(name, row.name, tier, shown, self.now_s, hosts=[Host() for _ in range(row.hosts)])
+        external = shown.network_config.enable_external_ips
         for worker in range(row.hosts):
-            endpoint = made.network_endpoints.add(
+            endpoint = shown.network_endpoints.add(
                 ip_address=f"10.{number % 250}.{worker // 250}.{worker % 250}", port=8470
             )
             if external:
@@ -257,8 +257,8 @@ class Machine(Ledger):
             self._complete(operation, None if operation.verb == "delete" else gone)
 
     def _running_on(self, node: Node) -> list[Operation]:
-        running = [one for one in self.operations.values() if one.completed_s is None]
-        return [operation for operation in running if operation.target == node.name]
+        of_node = [operation for operation in self.operations.values() if operation.target == node.name]
+        return [operation for operation in of_node if operation.completed_s is None]
 
     def _set_node(self, node: Node, state: NodeState, after_s: float | None) -> None:
         node.released = state is NodeState.DELETING and not node.holds_capacity

@@ -35,9 +35,9 @@ _OTHERS: dict[str, Any] = {
 
 
 def new(kind: str, **fields: Any) -> Any:
-    """An empty message: of tpu_v2 by its bare name, of another package by its full one."""
-    made = _OTHERS[kind] if kind in _OTHERS else getattr(tpu_v2, kind).pb()
-    return made(**fields)
+    """A new message. kind: the bare name for tpu_v2, the full one for other packages."""
+    message_class = _OTHERS[kind] if kind in _OTHERS else getattr(tpu_v2, kind).pb()
+    return message_class(**fields)
 
 
 def parse(kind: str, values: Any) -> Any:
@@ -52,27 +52,27 @@ def parse(kind: str, values: Any) -> Any:
 
 
 def _check_oneofs(descriptor: Any, values: Any, path: str) -> None:
-    """Raises ApiError for two of a oneof, in the words of protobuf's JSON parser behind Google's REST APIs.
+    """Refuses two fields of one oneof, in the words of the JSON parser behind Google's REST APIs. Raises ApiError.
 
     Google's own client never sends two: its message keeps the last one that was set.
     """
     if not isinstance(values, dict):
         return
-    kept: dict[str, str] = {}
+    set_by: dict[str, str] = {}
     for key, value in values.items():
         field = descriptor.fields_by_camelcase_name.get(key) or descriptor.fields_by_name.get(key)
         if field is None or value is None:
             continue
         oneof = field.containing_oneof.name if field.containing_oneof else ""
-        if oneof in kept:
+        if oneof in set_by:
             complaint = f"oneof field '{oneof}' is already set. Cannot set '{key}'"
             raise ApiError(Code.INVALID_ARGUMENT, f"Invalid value at '{path}' (oneof), {complaint}")
         if oneof:
-            kept[oneof] = key
+            set_by[oneof] = key
         if field.message_type is not None and not field.message_type.GetOptions().map_entry:
             below = f"{path}.{field.name}" if path else field.name
-            for one in value if field.is_repeated and isinstance(value, list) else [value]:
-                _check_oneofs(field.message_type, one, below)
+            for item in value if field.is_repeated and isinstance(value, list) else [value]:
+                _check_oneofs(field.message_type, item, below)
 
 
 def plain(message: Any, numeric_enums: bool = False) -> dict[str, Any]:
@@ -81,9 +81,9 @@ def plain(message: Any, numeric_enums: bool = False) -> dict[str, Any]:
 
 
 def copy(message: Any) -> Any:
-    made = type(message)()
-    made.CopyFrom(message)
-    return made
+    duplicate = type(message)()
+    duplicate.CopyFrom(message)
+    return duplicate
 
 
 def set_query(request: Any, name: str, values: list[str]) -> None:
@@ -99,11 +99,11 @@ def set_query(request: Any, name: str, values: list[str]) -> None:
     if field is None or (field.message_type is not None and field.message_type.full_name != _FIELD_MASK):
         raise _unknown_parameter(f"{nested}.{last}" if nested else name)
     if field.type == FieldDescriptor.TYPE_BOOL:
-        given: Any = _truth(name, values[-1])
+        parameter: Any = _truth(name, values[-1])
     else:
-        given = values if field.is_repeated else values[-1]
+        parameter = values if field.is_repeated else values[-1]
     try:
-        json_format.ParseDict({field.json_name: given}, target)
+        json_format.ParseDict({field.json_name: parameter}, target)
     except json_format.ParseError as error:
         raise ApiError(Code.INVALID_ARGUMENT, f"Invalid value at '{name}': {error}") from error
 
@@ -142,14 +142,14 @@ def set_time(timestamp: Any, seconds: float) -> None:
 
 
 def time_text(seconds: float) -> str:
-    """RFC 3339, as JSON has it."""
+    """A time as JSON has it: RFC 3339."""
     timestamp = timestamp_pb2.Timestamp()
     set_time(timestamp, seconds)
     return timestamp.ToJsonString()
 
 
 def seconds_of(value: Any) -> float:
-    """Of a Timestamp or a Duration."""
+    """The seconds of a Timestamp or a Duration."""
     return value.seconds + value.nanos / 1e9
 
 

@@ -1,4 +1,4 @@
-"""What there is to take: capacity of zones, quota of projects, reservations. Unlimited where nothing is set.
+"""What requests compete for: capacity of zones, quota of projects, reservations. Unlimited where no limit is set.
 
 Owns limits and the sum of what is taken. Refuses to own who takes it (ledger.py) and what an accelerator is.
 """
@@ -149,50 +149,51 @@ class Pools:
     refused: list[Refused] = field(default_factory=list[Refused])
 
     def set_capacity(self, zone: str, accelerator: str, chips: int | None) -> None:
-        kept = [limit for limit in self.capacities if (limit.zone, limit.accelerator) != (zone, accelerator)]
-        self.capacities = kept if chips is None else [*kept, Capacity(zone, accelerator, chips)]
+        others = [limit for limit in self.capacities if (limit.zone, limit.accelerator) != (zone, accelerator)]
+        self.capacities = others if chips is None else [*others, Capacity(zone, accelerator, chips)]
 
     def set_quota(self, project: str, place: str, family: str, tier: QuotaTier, units: int | None) -> None:
-        """Of a family with a Serving quota, both."""
+        """Sets a limit; for a family with a Serving quota, that too."""
         key = (project, place, family, tier)
-        kept = [limit for limit in self.quotas if (limit.project, limit.place, limit.family, limit.tier) != key]
+        others = [limit for limit in self.quotas if (limit.project, limit.place, limit.family, limit.tier) != key]
         kinds = (False, True) if family == "v5e" else (False,)
-        self.quotas = kept if units is None else [*kept, *(QuotaLimit(*key, units, serving) for serving in kinds)]
+        self.quotas = others if units is None else [*others, *(QuotaLimit(*key, units, serving) for serving in kinds)]
 
     def set_refused(self, zone: str, accelerator: str, how: ZoneRefusal | None, stays: bool) -> None:
-        kept = [one for one in self.refused if (one.zone, one.accelerator) != (zone, accelerator)]
-        self.refused = kept if how is None else [*kept, Refused(zone, how, accelerator, stays)]
+        others = [refused for refused in self.refused if (refused.zone, refused.accelerator) != (zone, accelerator)]
+        self.refused = others if how is None else [*others, Refused(zone, how, accelerator, stays)]
 
     def refusal_of(self, claim: Claim) -> Refused | None:
-        return next((one for one in self.refused if one.concerns(claim)), None)
+        return next((refused for refused in self.refused if refused.concerns(claim)), None)
 
     def lacks(self, zone: str, row: Accelerator) -> bool:
-        absent = [one.accelerator for one in self.refused if (one.zone, one.how) == (zone, ZoneRefusal.NOT_IN_ZONE)]
-        return any(name in ("", row.name, row.family) for name in absent)
+        absent = [refused for refused in self.refused if (refused.zone, refused.how) == (zone, ZoneRefusal.NOT_IN_ZONE)]
+        return any(refused.accelerator in ("", row.name, row.family) for refused in absent)
 
     def is_closed(self, zone: str) -> bool:
-        return any(one.zone == zone and one.how is ZoneRefusal.LOCATION_POLICY for one in self.refused)
+        return any(refused.zone == zone and refused.how is ZoneRefusal.LOCATION_POLICY for refused in self.refused)
 
     def set_reservation(self, name: str, family: str, chips: int | None) -> None:
-        kept = [reservation for reservation in self.reservations if reservation.name != name]
-        self.reservations = kept if chips is None else [*kept, Reservation(name, family, chips)]
+        others = [reservation for reservation in self.reservations if reservation.name != name]
+        self.reservations = others if chips is None else [*others, Reservation(name, family, chips)]
 
     def has_reservation(self, asked: str) -> bool:
-        return any(one.answers(asked) for one in self.reservations)
+        return any(reservation.answers(asked) for reservation in self.reservations)
 
     def reservation_for(self, claim: Claim, taken: Iterable[Claim]) -> str:
         """The name of a reservation with room; "" is none. A claim that names one gets that or nothing."""
         taken = list(taken)
-        for one in self.reservations:
-            if not one.answers(claim.reservation) or one.family != claim.row.family or one.zone != claim.zone:
+        for reservation in self.reservations:
+            is_of_kind = (reservation.family, reservation.zone) == (claim.row.family, claim.zone)
+            if not is_of_kind or not reservation.answers(claim.reservation):
                 continue
-            used = sum(other.chips for other in taken if other.reservation == one.name)
-            if used + claim.chips <= one.chips:
-                return one.name
+            used = sum(other.chips for other in taken if other.reservation == reservation.name)
+            if used + claim.chips <= reservation.chips:
+                return reservation.name
         return ""
 
     def full(self, claim: Claim, taken: Iterable[Claim]) -> Capacity | None:
-        """The limit that has no room."""
+        """The limit that leaves no room for a claim, or None."""
         taken = list(taken)
         for limit in self.capacities:
             used = sum(other.chips for other in taken if limit.concerns(other))
@@ -213,23 +214,23 @@ class Pools:
             "capacities": [vars(limit).copy() for limit in self.capacities],
             "quotas": [vars(limit).copy() for limit in self.quotas],
             "reservations": [vars(reservation).copy() for reservation in self.reservations],
-            "refused": [vars(one).copy() for one in self.refused],
+            "refused": [vars(refused).copy() for refused in self.refused],
         }
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> Pools:
-        quotas: list[dict[str, Any]] = [{**limit, "tier": QuotaTier(limit["tier"])} for limit in values["quotas"]]
-        refused: list[dict[str, Any]] = [{**one, "how": ZoneRefusal(one["how"])} for one in values.get("refused", [])]
+        quotas = [QuotaLimit(**(limit | {"tier": QuotaTier(limit["tier"])})) for limit in values["quotas"]]
+        refused = [Refused(**(refusal | {"how": ZoneRefusal(refusal["how"])})) for refusal in values.get("refused", [])]
         return Pools(
             [Capacity(**limit) for limit in values["capacities"]],
-            [QuotaLimit(**limit) for limit in quotas],
+            quotas,
             [Reservation(**reservation) for reservation in values["reservations"]],
-            [Refused(**one) for one in refused],
+            refused,
         )
 
 
 def quota_name(limit: QuotaLimit, claim: Claim) -> str:
-    """As the service spells it in its refusals."""
+    """The name of a quota as the service spells it in its refusals."""
     stated = claim.row.quota(Api.QUEUED_RESOURCE)
     name = (stated.spot if limit.tier is QuotaTier.SPOT else stated.on_demand) if stated else None
     of_region = limit.place == claim.region
@@ -239,7 +240,7 @@ def quota_name(limit: QuotaLimit, claim: Claim) -> str:
 
 
 def quota_unit(family: str) -> QuotaUnit:
-    """What `units` of a quota of this family counts."""
+    """Whether quotas of this family count chips or cores."""
     for row in rows(family):
         if quota := row.quota(Api.QUEUED_RESOURCE):
             return quota.unit

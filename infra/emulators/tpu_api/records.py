@@ -15,7 +15,7 @@ from infra.emulators.tpu_api.errors import Failure
 
 
 class RequestState(StrEnum):
-    """Of a queued resource. ACCEPTED is what WAITING_FOR_RESOURCES has replaced."""
+    """States of a queued resource. ACCEPTED is the older word for WAITING_FOR_RESOURCES."""
 
     CREATING = "CREATING"
     ACCEPTED = "ACCEPTED"
@@ -102,7 +102,7 @@ class Timings:
 
     @staticmethod
     def instant() -> Timings:
-        """Everything is there within the call that asks for it."""
+        """Timings with which everything happens within the call that asks for it."""
         return Timings(0, 0, 0, 0, 0, 0, 0, 0)
 
 
@@ -129,7 +129,7 @@ class Behaviour:
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> Behaviour:
-        """Also of an emulator that had fewer fields."""
+        """From a snapshot, also of an older emulator with fewer fields."""
         kinds = {"create_ends": OperationEnds, "quota_refusal": QuotaRefusal, "hidden_from": Hidden}
         own: dict[str, Any] = {name: kind(values[name]) for name, kind in kinds.items() if name in values}
         return Behaviour(**{**values, **own})
@@ -229,7 +229,7 @@ class Event:
 
 @dataclass(frozen=True)
 class SentRequest:
-    """A request id and what it stood for."""
+    """A request id, and the call and operation it was first sent with."""
 
     rpc: str
     body: str

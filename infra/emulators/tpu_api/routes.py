@@ -38,16 +38,16 @@ class Route:
 
     @property
     def verb(self) -> str:
-        """Of its operation."""
+        """The verb of its operation."""
         return re.sub(r"(?<!^)[A-Z].*", "", self.rpc).lower()
 
     def match(self, method: str, path: str) -> dict[str, str] | None:
-        """The field in the path and its value."""
+        """The field in the path and its value, or None where the call is another."""
         if method != self.method:
             return None
         field, pattern = _template(self.uri)
-        found = pattern.fullmatch(path)
-        return {field: unquote(found[1])} if found else None
+        match = pattern.fullmatch(path)
+        return {field: unquote(match[1])} if match else None
 
 
 @cache
@@ -122,7 +122,7 @@ def find(method: str, path: str) -> tuple[Route, dict[str, str], str] | None:
 
 
 def without_extras(route: Route, body: Any, version: str) -> tuple[Any, Extras | None]:
-    """A body as v2 has it, and what it has no room for: of a new queued resource; what a node has is forgotten."""
+    """A body as v2 has it, and the fields of a new queued resource that v2 lacks. Those of a node are dropped."""
     if version == V2ALPHA1 and route.body == "queued_resource":
         return extras.taken_from(body)
     if version == V2ALPHA1 and route.body == "node":

@@ -140,12 +140,12 @@ class TpuApi(HttpEmulator):
     def answer(self, method: str, target: str, body: bytes, authorization: str) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of a call of the API. Raises _CutError."""
         path, _, query = target.partition("?")
-        found = routes.find(method, path)
+        routed = routes.find(method, path)
         with self.lock:
             self.tick()
             self.cloud.advance(self.seconds_per_call)
             number = self.calls[-1].number + 1 if self.calls else 1
-            route = found[0] if found else None
+            route = routed[0] if routed else None
             call = Call(number, self.cloud.now_s, route.rpc if route else "", method, target)
             call.makes_operation = bool(route and route.makes_operation)
             self.calls.append(call)
@@ -155,14 +155,14 @@ class TpuApi(HttpEmulator):
         try:
             if self.token is not None and authorization != f"Bearer {self.token}":
                 raise _unauthenticated()
-            if found is None:
+            if routed is None:
                 raise _unknown(method, path)
-            _before(fault, found[0], found[1])
+            _before(fault, routed[0], routed[1])
             call.body = _json(body)
             with self.lock:
-                message = self._act(found, query, call.body, fault)
+                message = self._act(routed, query, call.body, fault)
                 shown = messages.plain(message, routes.wants_numeric_enums(query))
-                shown = self.cloud.with_extras(shown, found[2])
+                shown = self.cloud.with_extras(shown, routed[2])
                 content = json.dumps(shown, separators=(",", ":")).encode()
             call.status, headers, content = _after(fault, content)
         except ApiError as error:
@@ -175,8 +175,8 @@ class TpuApi(HttpEmulator):
             self.save()
         return call.status, {"Content-Type": _JSON, **headers}, content
 
-    def _act(self, found: tuple[Route, dict[str, str], str], query: str, body: Any, fault: Fault | None) -> Any:
-        route, fields, version = found
+    def _act(self, routed: tuple[Route, dict[str, str], str], query: str, body: Any, fault: Fault | None) -> Any:
+        route, fields, version = routed
         body, beyond_v2 = routes.without_extras(route, body, version)
         fields = {field: self.cloud.by_id(name) for field, name in fields.items()}
         self.service.check_location(*fields.values())
@@ -194,7 +194,7 @@ class TpuApi(HttpEmulator):
 
 
 def _before(fault: Fault | None, route: Route, fields: dict[str, str]) -> None:
-    """What a fault does before there is an effect. Raises ApiError or _CutError."""
+    """Carries out a fault that comes before the call has an effect. Raises ApiError or _CutError."""
     if fault is None:
         return
     place = next(iter(fields.values()))
@@ -223,7 +223,7 @@ def _before(fault: Fault | None, route: Route, fields: dict[str, str]) -> None:
 
 
 def _after(fault: Fault | None, content: bytes) -> tuple[int, dict[str, str], bytes]:
-    """What a fault makes of an answer: status, headers, body. Raises ApiError or _CutError."""
+    """Status, headers and body of an answer, changed by a fault. Raises ApiError or _CutError."""
     match fault and fault.kind:
         case FaultKind.INTERNAL_AFTER:
             raise ApiError(Code.INTERNAL, "Internal error encountered.")
@@ -254,7 +254,7 @@ def _hold(fault: Fault, seconds: float) -> None:
 
 
 def _denied(route: Route, place: str) -> ApiError:
-    """As Google's IAM words it."""
+    """A refusal as Google's IAM words it."""
     verb = route.verb if route.verb != "reset" else "update"
     kind = "nodes" if "Node" in route.rpc or "Guest" in route.rpc else "queuedResources"
     kind = next((word for word in ("operations", "locations") if word[:-1].title() in route.rpc), kind)

@@ -60,7 +60,7 @@ class Service:
 
     def list_queued_resources(self, request: Any) -> Any:
         below = self._below(request.parent, "queuedResources", self.cloud.requests)
-        shown = [one for one in below if not self.cloud.is_hidden(one, Hidden.LIST)]
+        shown = [queued for queued in below if not self.cloud.is_hidden(queued, Hidden.LIST)]
         return self._page(request, "ListQueuedResourcesResponse", "queued_resources", shown, self.cloud.request_view)
 
     def delete_queued_resource(self, request: Any) -> Any:
@@ -84,8 +84,8 @@ class Service:
         return self.cloud.node_view(self.cloud.node(request.name))
 
     def list_nodes(self, request: Any) -> Any:
-        found = self._below(request.parent, "nodes", self.cloud.nodes)
-        return self._page(request, "ListNodesResponse", "nodes", found, self.cloud.node_view)
+        nodes = self._below(request.parent, "nodes", self.cloud.nodes)
+        return self._page(request, "ListNodesResponse", "nodes", nodes, self.cloud.node_view)
 
     def delete_node(self, request: Any) -> Any:
         return self._shown(self.cloud.delete_node(request.name))
@@ -114,9 +114,9 @@ class Service:
                 raise checks.invalid("worker_ids", f"{worker!r} is not a worker of a node with {len(node.hosts)}")
             entry = response.guest_attributes.add(query_path=request.query_path)
             entry.query_value.SetInParent()
-            for one in self.cloud.guest_attributes(node, int(worker)):
-                if [one.namespace, one.key][: len(path)] == path:
-                    entry.query_value.items.add(namespace=one.namespace, key=one.key, value=one.value)
+            for attribute in self.cloud.guest_attributes(node, int(worker)):
+                if [attribute.namespace, attribute.key][: len(path)] == path:
+                    entry.query_value.items.add(namespace=attribute.namespace, key=attribute.key, value=attribute.value)
         silent = not any(len(entry.query_value.items) for entry in response.guest_attributes)
         if silent and self.cloud.behaviour.silent_hosts_are_404:
             raise errors.not_found(f"{request.name}/guestAttributes/{request.query_path}")
@@ -129,16 +129,16 @@ class Service:
 
     def list_accelerator_types(self, request: Any) -> Any:
         self._refuse_filter(request)
-        found = self._accelerator_types(Place.of(request.parent))
-        return self._page(request, "ListAcceleratorTypesResponse", "accelerator_types", found, _itself)
+        types = self._accelerator_types(Place.of(request.parent))
+        return self._page(request, "ListAcceleratorTypesResponse", "accelerator_types", types, _itself)
 
     def get_runtime_version(self, request: Any) -> Any:
         return self._one(request.name, self._runtime_versions)
 
     def list_runtime_versions(self, request: Any) -> Any:
         self._refuse_filter(request)
-        found = self._runtime_versions(Place.of(request.parent))
-        return self._page(request, "ListRuntimeVersionsResponse", "runtime_versions", found, _itself)
+        versions = self._runtime_versions(Place.of(request.parent))
+        return self._page(request, "ListRuntimeVersionsResponse", "runtime_versions", versions, _itself)
 
     def get_location(self, request: Any) -> Any:
         return _location(Place.of(request.name))
@@ -162,8 +162,8 @@ class Service:
 
     def list_operations(self, request: Any) -> Any:
         self._refuse_filter(request)
-        found = self._below(request.name, "operations", self.cloud.operations)
-        return self._page(request, "google.longrunning.ListOperationsResponse", "operations", found, self._shown)
+        operations = self._below(request.name, "operations", self.cloud.operations)
+        return self._page(request, "google.longrunning.ListOperationsResponse", "operations", operations, self._shown)
 
     def delete_operation(self, request: Any) -> Any:
         del self.cloud.operations[self.cloud.operation(request.name).name]
@@ -177,20 +177,20 @@ class Service:
     # --- faults ---
 
     def refuse_in_operation(self, rpc: str, verb: str, request: Any, failure: Failure) -> Any:
-        """Nothing is done, as the operation says. The request id stands for it from now on (our choice)."""
+        """Does nothing and answers with an operation that failed; its request id is taken from now on (our choice)."""
         operation = self.cloud.new_operation(verb, _target(request))
         self.cloud.end_in_error(operation, failure)
         self.cloud.remember(rpc, getattr(request, "request_id", ""), _body(request), operation)
         return self._shown(operation)
 
     def end_in_error(self, shown: Any, failure: Failure) -> Any:
-        """What was done stays; its operation says otherwise."""
+        """The operation reports a failure, though what it did stays."""
         operation = self.cloud.operation(shown.name)
         self.cloud.end_in_error(operation, failure)
         return self._shown(operation)
 
     def hold(self, shown: Any, seconds: float) -> Any:
-        """The operation is done that much later than what it does."""
+        """The operation is reported as done that many seconds later than its effect."""
         operation = self.cloud.operation(shown.name)
         operation.hold_until_s = self.cloud.now_s + seconds
         return self._shown(operation)
@@ -209,8 +209,8 @@ class Service:
     def _shown(self, operation: Operation) -> Any:
         return views.operation(operation, self.cloud.now_s)
 
-    def _below(self, parent: str, collection: str, kept: dict[str, Any]) -> list[Any]:
-        """Of one zone or of all, in the order of their names."""
+    def _below(self, parent: str, collection: str, things: dict[str, Any]) -> list[Any]:
+        """The things of one zone or of all zones, sorted by name."""
         place = Place.of(parent)
         zone = re.escape(place.zone)
         if place.zone == ALL_ZONES:
@@ -218,20 +218,20 @@ class Service:
         elif place.zone in self.unreachable:
             raise ApiError(Code.UNAVAILABLE, f"Zone {place.zone} is currently unreachable.")
         pattern = re.compile(rf"projects/{re.escape(place.project)}/locations/{zone}/{collection}/")
-        names = sorted(name for name in kept if pattern.match(name))
-        return [kept[name] for name in names if Place.of(name).zone not in self.unreachable]
+        names = sorted(name for name in things if pattern.match(name))
+        return [things[name] for name in names if Place.of(name).zone not in self.unreachable]
 
-    def _page(self, request: Any, kind: str, field: str, found: Sequence[Any], show: Callable[[Any], Any]) -> Any:
-        """The page after the token, which holds the last name, so that what goes meanwhile moves no page."""
+    def _page(self, request: Any, kind: str, field: str, things: Sequence[Any], show: Callable[[Any], Any]) -> Any:
+        """The page after the token. A token holds the last name, so a deletion between two pages skips nothing."""
         if request.page_size < 0:
             raise checks.invalid("page_size", "it is negative")
         after = _after(request.page_token)
-        left = [one for one in found if one.name > after]
+        rest = [thing for thing in things if thing.name > after]
         size = min(request.page_size or _DEFAULT_PAGE, self.max_page)
         response = messages.new(kind)
-        getattr(response, field).extend(show(one) for one in left[:size])
-        if len(left) > size:
-            response.next_page_token = base64.urlsafe_b64encode(left[size - 1].name.encode()).decode()
+        getattr(response, field).extend(show(thing) for thing in rest[:size])
+        if len(rest) > size:
+            response.next_page_token = base64.urlsafe_b64encode(rest[size - 1].name.encode()).decode()
         parent = getattr(request, "parent", None) or request.name
         if "unreachable" in response.DESCRIPTOR.fields_by_name and parent.endswith(f"/locations/{ALL_ZONES}"):
             project = parent.split("/")[1]
@@ -239,18 +239,18 @@ class Service:
         return response
 
     def _refuse_filter(self, request: Any) -> None:
-        """No source read says what a filter may hold, so none is understood rather than misunderstood."""
+        """Refuses filters and orders: no source that we read says what they may hold."""
         if request.filter or getattr(request, "order_by", ""):
             raise ApiError(Code.UNIMPLEMENTED, "The emulator knows neither filters nor orders.")
 
-    def _one(self, name: str, every: Callable[[Place], Iterable[Any]]) -> Any:
-        for one in every(Place.of(name)):
-            if one.name == name:
-                return one
+    def _one(self, name: str, things_of: Callable[[Place], Iterable[Any]]) -> Any:
+        for thing in things_of(Place.of(name)):
+            if thing.name == name:
+                return thing
         raise errors.not_found(name)
 
     def _accelerator_types(self, place: Place) -> list[Any]:
-        made: list[Any] = []
+        types: list[Any] = []
         for row in checks.offered():
             if place.zone in row.zones and not self.cloud.pools.lacks(place.zone, row):
                 kind = messages.parse("AcceleratorType", {"type": row.accelerator_type})
@@ -258,8 +258,8 @@ class Service:
                 if config := checks.config_type(row):
                     config = messages.parse("AcceleratorConfig", {"type": config, "topology": row.topology_text})
                     kind.accelerator_configs.append(config)
-                made.append(kind)
-        return sorted(made, key=lambda one: one.name)
+                types.append(kind)
+        return sorted(types, key=lambda accelerator_type: accelerator_type.name)
 
     def _runtime_versions(self, place: Place) -> list[Any]:
         return [

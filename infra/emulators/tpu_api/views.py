@@ -1,4 +1,4 @@
-"""What is kept, as the messages that a client is shown. Owns nothing but that.
+"""Turns the emulator's records into the messages that a client is shown.
 
 Seen (gcp.md section 9, read 2026-11-21): the project's number in a request's parent and in a node's queuedResource, its
 id in names; empty schedulingConfig and shieldedInstanceConfig in an ACTIVE request's node.
@@ -25,57 +25,57 @@ _STATE_DATA = {
 }
 
 
-def request(kept: Request, behaviour: Behaviour) -> Any:
+def request(request: Request, behaviour: Behaviour) -> Any:
     """A QueuedResource; its copy of the node is as it was at creation."""
-    message = messages.copy(kept.message)
+    message = messages.copy(request.message)
     (spec,) = message.tpu.node_spec
     if behaviour.project_numbers:
-        spec.parent = Place.of(kept.name).numbered_name
-    if kept.state is RequestState.ACTIVE:
+        spec.parent = Place.of(request.name).numbered_name
+    if request.state is RequestState.ACTIVE:
         spec.node.scheduling_config.SetInParent()
         spec.node.shielded_instance_config.SetInParent()
-    message.state.state = _number(message.state, "state", kept.state)
-    if data := _STATE_DATA.get(kept.state):
+    message.state.state = _number(message.state, "state", request.state)
+    if data := _STATE_DATA.get(request.state):
         getattr(message.state, data).SetInParent()
-    if kept.failure and kept.state is RequestState.FAILED:
-        message.state.failed_data.error.code = kept.failure.code
-        message.state.failed_data.error.message = kept.failure.message
-    if kept.initiator is not Initiator.NONE and kept.state in (RequestState.SUSPENDING, RequestState.SUSPENDED):
-        message.state.state_initiator = _number(message.state, "state_initiator", kept.initiator)
+    if request.failure and request.state is RequestState.FAILED:
+        message.state.failed_data.error.code = request.failure.code
+        message.state.failed_data.error.message = request.failure.message
+    if request.initiator is not Initiator.NONE and request.state in (RequestState.SUSPENDING, RequestState.SUSPENDED):
+        message.state.state_initiator = _number(message.state, "state_initiator", request.initiator)
     return message
 
 
-def node(kept: Node, behaviour: Behaviour) -> Any:
-    message = messages.copy(kept.message)
-    if kept.request and behaviour.project_numbers:
-        place = Place.of(kept.request)
-        message.queued_resource = kept.request.replace(place.name, place.numbered_name)
-    message.state = _number(message, "state", kept.state)
-    message.health = _number(message, "health", kept.health)
-    message.health_description = kept.health_description
+def node(node: Node, behaviour: Behaviour) -> Any:
+    message = messages.copy(node.message)
+    if node.request and behaviour.project_numbers:
+        place = Place.of(node.request)
+        message.queued_resource = node.request.replace(place.name, place.numbered_name)
+    message.state = _number(message, "state", node.state)
+    message.health = _number(message, "health", node.health)
+    message.health_description = node.health_description
     message.api_version = _number(message, "api_version", "V2")
-    if kept.state is NodeState.CREATING:
+    if node.state is NodeState.CREATING:
         del message.network_endpoints[:]  # our choice: addresses are known once it is up
     return message
 
 
-def operation(kept: Operation, now_s: float) -> Any:
+def operation(operation: Operation, now_s: float) -> Any:
     """A google.longrunning.Operation with the client's OperationMetadata."""
-    message = messages.new("google.longrunning.Operation", name=kept.name)
-    metadata = messages.new("OperationMetadata", target=kept.target, verb=kept.verb, api_version="v2")
-    metadata.cancel_requested = kept.cancel_requested
-    messages.set_time(metadata.create_time, kept.create_s)
-    if kept.is_done(now_s):
+    message = messages.new("google.longrunning.Operation", name=operation.name)
+    metadata = messages.new("OperationMetadata", target=operation.target, verb=operation.verb, api_version="v2")
+    metadata.cancel_requested = operation.cancel_requested
+    messages.set_time(metadata.create_time, operation.create_s)
+    if operation.is_done(now_s):
         message.done = True
-        messages.set_time(metadata.end_time, max(kept.completed_s or 0, kept.hold_until_s))
-        if kept.failure:
-            message.error.code, message.error.message = kept.failure.code, kept.failure.message
+        messages.set_time(metadata.end_time, max(operation.completed_s or 0, operation.hold_until_s))
+        if operation.failure:
+            message.error.code, message.error.message = operation.failure.code, operation.failure.message
         else:
-            message.response.CopyFrom(messages.parse_any(kept.response))
+            message.response.CopyFrom(messages.parse_any(operation.response))
     message.metadata.Pack(metadata)
     return message
 
 
 def _number(message: Any, field: str, name: str) -> int:
-    """Of an enum's value by its name; KeyError if the client's descriptor has none."""
+    """The number of an enum's value, by its name. Raises KeyError if the client's descriptor has none."""
     return message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_name[name].number

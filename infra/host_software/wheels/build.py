@@ -1,8 +1,8 @@
 """A wheelhouse: every wheel of a lock as hosts install it, uv, and a Python where the base lacks one.
 
 Owns the steps from inputs to `wheelhouses/<id>/SHA256SUMS`, which is written last, so a wheelhouse that can be seen is
-whole. Everything before it is kept when a build is cut short, and found by the next one. Hosts get only wheels: sdists
-are built, packages with patches are repacked under a local version, an overlay replaces what the lock says.
+whole. A build that is cut short leaves its files, and the next build uses them. Hosts get only wheels: sdists are
+built, packages with patches are repacked under a local version, an overlay replaces what the lock says.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: Progress
     patched = {patch_set.package: patch_set for patch_set in inputs.patches}
     pins: list[_Pin] = []
     objects: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(dir=_made(artifacts / PARTIAL)) as name:
+    with tempfile.TemporaryDirectory(dir=_with_parents(artifacts / PARTIAL)) as name:
         work = Path(name)
         for file, path in fetched.items():
             if file.package == UV:
@@ -96,7 +96,7 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: Progress
         sums = work / "sums"
         sums.write_text(sums_text(objects))
         final = artifacts / wheelhouse_key(inputs.id)
-        _made(final.parent)
+        _with_parents(final.parent)
         sums.replace(final)
     sizes = ((artifacts / object_key(digest, name)).stat().st_size for name, digest in objects.items())
     return Wheelhouse(inputs.id, objects, sum(sizes))
@@ -108,26 +108,26 @@ def _pin(artifacts: Path, wheel: Path) -> _Pin:
 
 
 def _store(artifacts: Path, file: Path) -> dict[str, str]:
-    """Put a file among the objects unless it is there; its name and hash."""
+    """Copies a file into the store unless the store has it; returns its name and hash."""
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    final = artifacts / object_key(digest, file.name)
-    if final.exists():
-        os.utime(final)  # its age for `slipway gc` starts anew
+    stored = artifacts / object_key(digest, file.name)
+    if stored.exists():
+        os.utime(stored)  # its age for `slipway gc` starts anew
     else:
-        partial = _made(final.parent) / f".{file.name}.{os.getpid()}"
+        partial = _with_parents(stored.parent) / f".{file.name}.{os.getpid()}"
         shutil.copyfile(file, partial)
-        partial.replace(final)
+        partial.replace(stored)
     return {file.name: digest}
 
 
-def _made(directory: Path) -> Path:
+def _with_parents(directory: Path) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     return directory
 
 
 def _uv_binary(wheel: Path, work: Path) -> Path:
-    """The program inside uv's wheel."""
+    """Unpacks the program `uv` from its wheel."""
     with zipfile.ZipFile(wheel) as archive:
         (member,) = (name for name in archive.namelist() if name.endswith(f".data/scripts/{UV}"))
         target = work / UV
@@ -157,12 +157,12 @@ def _fetched_python(uv: str, work: Path) -> Path:
     version = "cpython-3.12-linux-x86_64-gnu"
     command = [uv, "python", "install", "--no-config", "--no-bin", "--install-dir", str(home), version]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = sorted(path for path in home.glob("cpython-3.12*") if path.is_dir() and not path.is_symlink())
-    if done.returncode or not found:
+    pythons = sorted(path for path in home.glob("cpython-3.12*") if path.is_dir() and not path.is_symlink())
+    if done.returncode or not pythons:
         raise BuildError(
             f"uv cannot fetch a CPython 3.12 here ({_last_line(done.stderr)}); give one with --python-archive FILE"
         )
-    return pack_python(found[-1], work / "fetched.tar.gz")
+    return pack_python(pythons[-1], work / "fetched.tar.gz")
 
 
 def pack_python(directory: Path, archive: Path) -> Path:

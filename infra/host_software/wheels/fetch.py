@@ -30,19 +30,19 @@ class FetchError(RuntimeError):
 
 
 class Progress(Protocol):
-    """Who shows how far it is; called from several threads."""
+    """Shows how far the downloads are; called from several threads."""
 
     def arrived(self, size: int) -> None:
-        """So many bytes more."""
+        """Called with the number of bytes that have just arrived."""
         ...
 
     def finished(self, name: str) -> None:
-        """A file is here, verified."""
+        """Called when a file is complete and verified."""
         ...
 
 
 def fetch_all(files: Iterable[LockedFile], artifacts: Path, progress: Progress) -> dict[LockedFile, Path]:
-    """Every file as an object below `artifacts`; what is there already is not fetched. Raises FetchError."""
+    """Fetches every file that is not yet an object below `artifacts`. Raises FetchError."""
     wanted = tuple(files)
     with (
         httpx.Client(verify=ssl.create_default_context(), follow_redirects=True, timeout=60.0) as client,
@@ -76,7 +76,7 @@ def _fetch(client: httpx.Client, file: LockedFile, artifacts: Path, progress: Pr
 
 
 def _fetch_alone(client: httpx.Client, file: LockedFile, partial: Path, progress: Progress) -> None:
-    """All of a file, verified, in `partial`."""
+    """Downloads the whole file to `partial` and verifies it."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             _download(client, file, partial, progress)
@@ -100,7 +100,7 @@ def _fetch_alone(client: httpx.Client, file: LockedFile, partial: Path, progress
 
 
 def _download(client: httpx.Client, file: LockedFile, partial: Path, progress: Progress) -> None:
-    """Append what is missing of `partial`."""
+    """Appends to `partial` what it lacks."""
     have = partial.stat().st_size if partial.exists() else 0
     headers = {"Range": f"bytes={have}-"} if have else {}
     with client.stream("GET", file.url, headers=headers) as response:

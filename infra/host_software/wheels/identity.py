@@ -68,31 +68,31 @@ def wheelhouse_inputs(
     digest = hashlib.sha256()
     for part in (_FORM, platform, channel):
         digest.update(part.encode() + b"\0")
-    made = WheelhouseInputs(platform, channel, "", wheels, python_archive, training)
-    for path in made.locks:
+    inputs = WheelhouseInputs(platform, channel, "", wheels, python_archive, training)
+    for path in inputs.locks:
         digest.update(hashlib.sha256(read_lock(path)).digest())
-    for patch_set in made.patches:
+    for patch_set in inputs.patches:
         digest.update(content_hash(patch_set).encode() + b"\0")
     for wheel in wheels:
         digest.update(f"{wheel.path.name}\0{wheel.sha256}\0".encode())
     if python_archive:
         content = hashes.sha256(python_archive) if isinstance(python_archive, Path) else python_archive
         digest.update(f"python\0{content}\0".encode())
-    return dataclasses.replace(made, id=digest.hexdigest()[:16])
+    return dataclasses.replace(inputs, id=digest.hexdigest()[:16])
 
 
 def _overlay(directory: Path, hashes: HashCache) -> tuple[Overlay, ...]:
     files = sorted(directory.glob("*.whl")) if directory.is_dir() else []
     if not files:
         raise LockError(f"overlay {directory} holds no wheel (*.whl); build or copy the wheels to use there")
-    found: dict[str, Overlay] = {}
+    overlays: dict[str, Overlay] = {}
     for path in files:
         try:
             name, version, _, _ = parse_wheel_filename(path.name)
         except InvalidWheelFilename as error:
             raise LockError(f"overlay: {path.name} is not named as a wheel is: {error}") from None
         package = str(canonicalize_name(name))
-        if package in found:
-            raise LockError(f"overlay has two wheels of {package}: {found[package].path.name} and {path.name}")
-        found[package] = Overlay(package, str(version), path, hashes.sha256(path))
-    return tuple(found.values())
+        if package in overlays:
+            raise LockError(f"overlay has two wheels of {package}: {overlays[package].path.name} and {path.name}")
+        overlays[package] = Overlay(package, str(version), path, hashes.sha256(path))
+    return tuple(overlays.values())

@@ -1,7 +1,6 @@
 """Where the hosts' locks lie: `training/locks/pylock.<platform>-<channel>.toml` (PEP 751), written by `make lock`.
 
-Refuses to own what is in them (infra/host_software/wheels/selection.py), so that a preview names a lock without parsing
-one.
+Refuses to own what is in them (infra/host_software/wheels/selection.py): a preview names a lock and parses none.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def bootstrap_lock(training: Path = TRAINING) -> Path:
 
 
 def read_lock(path: Path) -> bytes:
-    """The lock as it is. Raises LockError with the command that makes it."""
+    """The bytes of the lock. Raises LockError, which names the command that writes it, where there is none."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

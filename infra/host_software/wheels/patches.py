@@ -120,13 +120,13 @@ def content_hash(patch_set: PatchSet) -> str:
         digest.update(patch.name.encode() + b"\0" + hashlib.sha256(patch.text).digest())
     for file in patch_set.expected:
         digest.update(file.path.encode() + b"\0" + file.sha256.encode())
-    found = re.search(r"[a-f][0-9a-f]{7}", digest.hexdigest())
-    assert found
-    return found.group()
+    match = re.search(r"[a-f][0-9a-f]{7}", digest.hexdigest())
+    assert match
+    return match.group()
 
 
 def state_of(patch_set: PatchSet, directory: Path) -> list[PatchState]:
-    """What each patch is to an unpacked wheel, which stays as it is; each patch is checked on top of those before."""
+    """The state of each patch on top of those before it. The unpacked wheel is not changed."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         _copy(patch_set.files, directory, scratch)
@@ -139,11 +139,13 @@ def apply(patch_set: PatchSet, directory: Path) -> None:
     for file in patch_set.expected:
         patch = next(patch for patch in patch_set.patches if file.path in patch.changes)
         path = directory / file.path
-        found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-        if found != file.sha256:
-            what = f"is another file than {patch.name} expects" if found else f"is missing, and {patch.name} expects it"
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        if sha256 != file.sha256:
+            what = (
+                f"is another file than {patch.name} expects" if sha256 else f"is missing, and {patch.name} expects it"
+            )
             raise PatchError(
-                f"{file.path} {what} (SHA-256 {(found or '-')[:12]}, expected {file.sha256[:12]}): the wheel is not "
+                f"{file.path} {what} (SHA-256 {(sha256 or '-')[:12]}, expected {file.sha256[:12]}): the wheel is not "
                 f"{patch_set.package} {patch_set.version} as published; see training/patches/README.md"
             )
     for patch in patch_set.patches:
@@ -166,10 +168,10 @@ def _load(directory: Path) -> PatchSet:
         raise PatchError(f"{where} has {stray[0]}, which is no patch named NNNN-why.patch; rename or remove it")
     patches = tuple(_patch(path) for path in paths)
     expected = tuple(_expected(directory / EXPECTED))
-    made = {path for patch in patches for path in set(patch.writes) - set(patch.changes)}
-    changed = {path for patch in patches for path in patch.changes} - made
-    if changed != {file.path for file in expected}:
-        differ = ", ".join(sorted(changed ^ {file.path for file in expected}))
+    new_files = {path for patch in patches for path in set(patch.writes) - set(patch.changes)}
+    changed_files = {path for patch in patches for path in patch.changes} - new_files
+    if changed_files != {file.path for file in expected}:
+        differ = ", ".join(sorted(changed_files ^ {file.path for file in expected}))
         raise PatchError(
             f"{where}/{EXPECTED} does not list what the patches change ({differ}); see training/patches/README.md"
         )
@@ -206,13 +208,13 @@ def _expected(path: Path) -> Iterator[ExpectedFile]:
     """Lines of sha256sum, sorted by path."""
     if not path.is_file():
         raise PatchError(f"{path.parent.name} has no {EXPECTED}; see training/patches/README.md")
-    found: list[ExpectedFile] = []
+    files: list[ExpectedFile] = []
     for line in _text(path).splitlines():
         match = _HASHED_FILE.fullmatch(line)
         if not match:
             raise PatchError(f"{path.parent.name}/{EXPECTED} has the line {line!r}; expected a line of sha256sum")
-        found.append(ExpectedFile(match[2], match[1]))
-    return iter(sorted(found, key=lambda file: file.path))
+        files.append(ExpectedFile(match[2], match[1]))
+    return iter(sorted(files, key=lambda file: file.path))
 
 
 def _take_back_landed(patch_set: PatchSet, scratch: Path) -> Iterator[Patch]:
@@ -246,8 +248,8 @@ def _copy(files: Iterable[str], source: Path, target: Path) -> None:
 def _git_apply(patch: Patch, directory: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
     """`git apply` in `directory`; either the whole patch is applied or nothing.
 
-    Inside a work tree git reports success and changes nothing (paths are then relative to the repository), and hooks
-    export GIT_DIR: the ceiling and the bare environment keep it from finding one.
+    Inside a work tree git would report success and change nothing, since paths are then relative to the repository, and
+    hooks export GIT_DIR. The ceiling and an environment without git's variables keep it from finding a repository.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     apart = {

@@ -2,6 +2,7 @@
 
 Owns the wheel's form. The same wheel and patches give the same bytes on every machine: entries are sorted, times and
 permissions fixed, and nothing is compressed, because zlib's output differs between its versions and forks.
+Not `wheel`: its WheelFile dates RECORD by the clock, and its `pack` renames to build tags, not to local versions.
 Refuses to own what the patches mean (infra/host_software/wheels/patches.py).
 """
 
@@ -79,12 +80,12 @@ def _patched(entries: dict[str, _Entry], patch_set: PatchSet) -> dict[str, _Entr
                 (directory / path).parent.mkdir(parents=True, exist_ok=True)
                 (directory / path).write_bytes(entries[path].content)
         apply(patch_set, directory)
-        kept = {path: entry for path, entry in entries.items() if path not in patch_set.files}
+        patched = {path: entry for path, entry in entries.items() if path not in patch_set.files}
         for path in patch_set.files:
             if (directory / path).is_file():
                 executable = path in entries and entries[path].executable
-                kept[path] = _Entry((directory / path).read_bytes(), executable)
-        return kept
+                patched[path] = _Entry((directory / path).read_bytes(), executable)
+        return patched
 
 
 def _renamed(path: str, old: str, new: str) -> str:

@@ -23,8 +23,8 @@ def carried_over(
     result = {key: _value(old.get(key), value) for key, value in new.items()}
     if FILLED_IN not in old:
         return result
-    kept = [key for key in _names(old) if key in old and key not in new and key not in excluded]
-    return result | {key: old[key] for key in kept} | {FILLED_IN: sorted({*_names(new), *kept})}
+    keys = [key for key in _names(old) if key in old and key not in new and key not in excluded]
+    return result | {key: old[key] for key in keys} | {FILLED_IN: sorted({*_names(new), *keys})}
 
 
 def same(old: Any, new: Any) -> bool:

@@ -26,9 +26,9 @@ _ALWAYS_REPLACED = frozenset(("name", "project", "location", "region", "zone"))
 class Kind:
     """id and outputs are templates over inputs, provider defaults and `{id}`.
 
-    replaces: what cannot be changed, besides _ALWAYS_REPLACED and what the id is made of.
-    updates: of what is always replaced elsewhere, what here is not. widens: ranges of addresses, replaced unless the
-    new one holds all of the old. shared: a grant; making it twice is one grant.
+    replaces: keys whose change replaces the resource, besides _ALWAYS_REPLACED and the keys in its id.
+    updates: keys of _ALWAYS_REPLACED that this type can change. widens: ranges of addresses, whose change replaces
+    unless the new range holds all of the old. shared: a grant, which two resources may make.
     """
 
     id: str
@@ -129,7 +129,7 @@ _KINDS: dict[str, Kind] = {
 
 
 def of(token: str, resource: ResourceType) -> Kind:
-    """The type's row, or one made up from what it takes."""
+    """The type's row in the table, or for other types a row guessed from the inputs they have."""
     if token in _KINDS:
         return _KINDS[token]
     if token.endswith(("Member", "Binding", "Policy")) and "IAM" in token.upper():
@@ -141,7 +141,7 @@ def of(token: str, resource: ResourceType) -> Kind:
 
 
 def replaces(kind: Kind, key: str, old: Any, new: Any) -> bool:
-    """old and new: the key's values, None where it is not set."""
+    """Whether a changed key replaces the resource. old and new: its values, None where it is not set."""
     if key in kind.widens:
         return not _holds(new, old)
     if key in kind.replaces or f"{{{key}}}" in kind.id:
@@ -159,29 +159,29 @@ def _holds(wide: Any, narrow: Any) -> bool:
 
 
 def planned(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs at preview of a create: what is given, and UNKNOWN for what the cloud always fills in."""
-    return {key: UNKNOWN for key, output in resource.outputs.items() if output.required} | _given(resource, inputs)
+    """Outputs at preview of a create: the inputs, and UNKNOWN for what the cloud always fills in."""
+    return {key: UNKNOWN for key, output in resource.outputs.items() if output.required} | _as_outputs(resource, inputs)
 
 
 def updated(resource: ResourceType, outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs after an update: what is given, and as it was what the cloud has filled in."""
-    kept = {
+    """Outputs after an update: the inputs, and what the cloud has filled in before."""
+    filled_in = {
         key: outputs[key]
         for key, output in resource.outputs.items()
         if key in outputs and (output.required or key not in resource.inputs)
     }
-    return kept | _given(resource, inputs)
+    return filled_in | _as_outputs(resource, inputs)
 
 
-def made(
+def created(
     kind: Kind, resource: ResourceType, urn: str, inputs: Mapping[str, Any], defaults: Mapping[str, str]
 ) -> tuple[str, dict[str, Any]]:
     """Id and outputs of what a create makes. defaults: project, region and zone of the provider."""
-    given = _given(resource, inputs)
+    values = _as_outputs(resource, inputs)
     digest = hashlib.sha256(urn.encode()).hexdigest()
     words = {
         **{key: value for key, value in defaults.items() if value},
-        **{key: str(value) for key, value in given.items() if isinstance(value, str | int | float)},
+        **{key: str(value) for key, value in values.items() if isinstance(value, str | int | float)},
         "number": str(int(digest[:15], 16)),
         "urnHash": digest[:16],
     }
@@ -193,17 +193,17 @@ def made(
     for key, output in resource.outputs.items():
         if key in kind.outputs:
             filled[key] = _fill(kind.outputs[key], words)
-        elif output.required and key not in given:
+        elif output.required and key not in values:
             # what the cloud would answer is not known here: the place of it, or a value of the right type
             filled[key] = words[key] if key in (*defaults, "location", "name") and key in words else _blank(output.type)
-    return identifier, filled | given
+    return identifier, filled | values
 
 
-def _given(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _as_outputs(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs as outputs; labels come back under two more names."""
-    given = {key: value for key, value in inputs.items() if not key.startswith("__")}
-    also = ("effectiveLabels", "pulumiLabels") if "labels" in given else ()
-    return given | {key: given["labels"] for key in also if key in resource.outputs}
+    values = {key: value for key, value in inputs.items() if not key.startswith("__")}
+    copies = ("effectiveLabels", "pulumiLabels") if "labels" in values else ()
+    return values | {key: values["labels"] for key in copies if key in resource.outputs}
 
 
 def _fill(template: str, words: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ Owns: one row per refusal, with the public thread in which it was seen, and the 
 there only once somebody has asked for its name. Refuses to own what a preview refuses already (rules.py), and quotas,
 permissions and delays, of which the stand-in knows nothing.
 
-In the stand-in's world only that exists which the stand-in has made.
+To the stand-in only what it has made itself exists.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _APIS: tuple[tuple[str, str, str], ...] = (
 
 @dataclass(frozen=True)
 class Making:
-    """What is about to be made, and in which world. settings: the provider's, empty where not set."""
+    """A create that is about to happen. settings: the provider's, empty where not set; store: what exists already."""
 
     token: str
     inputs: Mapping[str, Any]
@@ -173,7 +173,7 @@ def check(making: Making) -> None:
 def obtain_storage_agent(asked: Making) -> dict[str, Any]:
     """The agent of the project that the inputs name; there from now on. Raises ResourceError as a create does.
 
-    A foundation asks for it first of all, so where the project's APIs were enabled elsewhere, that is said instead.
+    A foundation asks for it before anything else, so a project whose APIs were enabled elsewhere gets that explained.
     """
     if not asked.exists("gcp:projects/service:Service", f"{asked.project}/storage.googleapis.com"):
         asked.store.must_have_made(asked.project, {})

@@ -49,7 +49,7 @@ def _form(pattern: str, words: str) -> Check:
 
 
 def _or_empty(check: Check) -> Check:
-    """Most enumerations of the API take an empty text for none."""
+    """The same check, which lets an empty text pass: most enumerations of the API read it as none."""
     return lambda value: check(value) if value else None
 
 
@@ -97,23 +97,20 @@ _CONFLICTS: tuple[tuple[str, str, str], ...] = (("tpu.V2VmArgs", "acceleratorTyp
 
 def problems(resource: ResourceType, values: Mapping[str, Any], project: str | None) -> list[Problem]:
     """Every fault of a resource's inputs; unknown values pass. project: the provider's, None where it has none."""
-    found = list(_object(resource.args, resource.inputs, values, ""))
-    if (
-        "project" in resource.inputs
-        and not resource.inputs["project"].required
-        and not (values.get("project") or project)
-    ):
-        found.append(
+    faults = list(_object(resource.args, resource.inputs, values, ""))
+    takes_project = "project" in resource.inputs and not resource.inputs["project"].required
+    if takes_project and not (values.get("project") or project):
+        faults.append(
             Problem("project", "no project: set it on the resource, or run `pulumi config set gcp:project <project>`")
         )
-    return found
+    return faults
 
 
 def conflicting(kind: ObjectOf, values: Mapping[str, Any]) -> frozenset[str]:
     """Keys that cannot be set beside those that are."""
     name = f"{kind.package}.{kind.name}"
-    pairs = [(one, other) for owner, one, other in _CONFLICTS if owner == name]
-    return frozenset(other for pair in pairs for one, other in (pair, pair[::-1]) if values.get(one) is not None)
+    pairs = [(key, other) for owner, key, other in _CONFLICTS if owner == name]
+    return frozenset(other for pair in pairs for key, other in (pair, pair[::-1]) if values.get(key) is not None)
 
 
 def unknown_keys(fields: Mapping[str, Field], values: Mapping[str, Any], path: str, what: str) -> Iterator[Problem]:
@@ -138,13 +135,13 @@ def _object(kind: ObjectOf, fields: Mapping[str, Field], values: Mapping[str, An
         if isinstance(value, str) and fnmatchcase(name, pattern) and (wrong := check(value)):
             yield Problem(path + key, f"'{key}' is '{value}', {wrong}")
     for owner, key, check in _KEY_CHECKS:
-        given = values.get(key)
-        for label in cast(dict[str, Any], given) if name == owner and isinstance(given, dict) else ():
+        labels = values.get(key)
+        for label in cast(dict[str, Any], labels) if name == owner and isinstance(labels, dict) else ():
             if wrong := check(label):
                 yield Problem(f"{path}{key}.{label}", f"'{label}' is a key of '{key}', {wrong}")
-    for owner, one, other in _CONFLICTS:
-        if name == owner and values.get(one) is not None and values.get(other) is not None:
-            yield Problem(path + one, f"'{one}' conflicts with '{other}'; give one of them")
+    for owner, key, other in _CONFLICTS:
+        if name == owner and values.get(key) is not None and values.get(other) is not None:
+            yield Problem(path + key, f"'{key}' conflicts with '{other}'; give one of them")
 
 
 def _value(kind: Type, value: Any, path: str) -> Iterator[Problem]:
@@ -181,8 +178,8 @@ def _value(kind: Type, value: Any, path: str) -> Iterator[Problem]:
 
 
 def _mistyped(path: str, value: Any, expected: str) -> Problem:
-    given = "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else f"'{value}'"
-    return Problem(path, f"'{path.rpartition('.')[2]}' is {given}, expected {expected}")
+    shown = "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else f"'{value}'"
+    return Problem(path, f"'{path.rpartition('.')[2]}' is {shown}, expected {expected}")
 
 
 def _is_number(value: Any) -> bool:

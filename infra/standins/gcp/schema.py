@@ -1,8 +1,9 @@
 """What inputs and outputs a gcp resource type has, read from the source text of the installed `pulumi_gcp`.
 
 Owns: from a type token to keys as they are on the wire, their types, which are required. Refuses to own: any knowledge
-of a single resource. The source is searched as text, one class at a time, instead of imported: importing
-`pulumi_gcp.compute` costs seconds, finding a class in its source milliseconds.
+of a single resource. The source is searched as text, one class at a time, because pulumi_gcp's own metadata
+(`pulumi._types.input_type_types`) needs the classes: importing `pulumi_gcp.compute` takes 1.1 s and 60 MB, the nine
+types of a foundation in its source 0.04 s.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class ObjectOf:
 
 @dataclass(frozen=True)
 class Anything:
-    """Assets, and what the SDK itself leaves open."""
+    """A value that is not checked: an asset, or what the SDK leaves open."""
 
 
 type Type = Scalar | ListOf | MapOf | ObjectOf | Anything
@@ -74,7 +75,7 @@ class ResourceType:
 
 
 def version() -> str:
-    """The version of the SDK, which the official plugin has to have too."""
+    """The version of the installed SDK; the official plugin must have the same."""
     return json.loads((_root() / "pulumi-plugin.json").read_text())["version"]
 
 
@@ -105,9 +106,9 @@ def resource_type(token: str) -> ResourceType | None:
 
 @functools.cache
 def object_fields(nested: ObjectOf) -> Mapping[str, Field] | None:
-    """The keys of a nested object; None if its class is not found, so that nothing is said about it."""
-    found = _class(_text(f"{nested.package}/_inputs.py"), f"class {nested.name}:\n")
-    return None if found is None else _fields(nested.package, found)
+    """The keys of a nested object; None where its class is not in the source, and then nothing in it is checked."""
+    source = _class(_text(f"{nested.package}/_inputs.py"), f"class {nested.name}:\n")
+    return None if source is None else _fields(nested.package, source)
 
 
 @functools.cache
@@ -140,10 +141,10 @@ def _class(text: str, header: str) -> str | None:
 
 def _fields(package: str, text: str) -> dict[str, Field]:
     return {
-        found["wire"] or found["name"]: Field(
-            _type(ast.parse(found["type"], mode="eval").body, package), not found["type"].startswith("Optional[")
+        getter["wire"] or getter["name"]: Field(
+            _type(ast.parse(getter["type"], mode="eval").body, package), not getter["type"].startswith("Optional[")
         )
-        for found in _GETTER.finditer(text)
+        for getter in _GETTER.finditer(text)
     }
 
 

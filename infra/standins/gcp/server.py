@@ -75,16 +75,16 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
 
     def Configure(self, request: Any, context: grpc.ServicerContext) -> Any:
-        given = to_values(request.args)
-        self._settings |= {key: str(value) for key in self._settings if (value := given.get(key))}
+        settings = to_values(request.args)
+        self._settings |= {key: str(value) for key in self._settings if (value := settings.get(key))}
         return provider_pb2.ConfigureResponse(acceptSecrets=False, supportsPreview=True, acceptResources=False)
 
     # One resource.
 
     def Check(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
-        inputs, old = _given(request.news), to_values(request.olds)
-        found = rules.problems(resource, inputs, self._settings["project"])
+        inputs, old = _set_inputs(request.news), to_values(request.olds)
+        problems = rules.problems(resource, inputs, self._settings["project"])
         name = resource.inputs.get("name")
         filled: list[str] = []
         if name is not None and not name.required and "name" not in inputs and "namePrefix" not in inputs:
@@ -93,7 +93,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             inputs["name"] = old["name"] if was_filled else _name(request.urn, request.randomSeed)
         checked = defaults.carried_over(old, inputs | {FILLED_IN: filled}, rules.conflicting(resource.args, inputs))
         return provider_pb2.CheckResponse(
-            inputs=to_struct(checked), failures=_failures(found, request.urn.split("::")[-1])
+            inputs=to_struct(checked), failures=_failures(problems, request.urn.split("::")[-1])
         )
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -127,7 +127,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
         def create() -> tuple[str, dict[str, Any]]:
             preconditions.check(self._making(token, inputs))
-            identifier, outputs = kinds.made(kind, resource, request.urn, inputs, self._places())
+            identifier, outputs = kinds.created(kind, resource, request.urn, inputs, self._places())
             (self._store.put if kind.shared else self._store.create)(token, identifier, outputs)
             return identifier, self._store.marked(outputs)
 
@@ -177,8 +177,8 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
         if request.tok == preconditions.STORAGE_AGENT:
-            asked = self._making(request.tok, to_values(request.args))
-            agent: Any = {"return": to_struct(_act(context, lambda: preconditions.obtain_storage_agent(asked)))}
+            making = self._making(request.tok, to_values(request.args))
+            agent: Any = {"return": to_struct(_act(context, lambda: preconditions.obtain_storage_agent(making)))}
             return provider_pb2.InvokeResponse(**agent)
         if request.tok != _CLIENT_CONFIG:
             context.abort(
@@ -193,11 +193,11 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     def _resource(self, urn: str, context: grpc.ServicerContext) -> schema.ResourceType:
         token = _token(urn)
-        found = schema.resource_type(token)
-        if found is None:
+        resource = schema.resource_type(token)
+        if resource is None:
             context.abort(grpc.StatusCode.UNIMPLEMENTED, f"'{token}' is not a resource of pulumi_gcp {self._version}")
             raise AssertionError("abort raises")
-        return found
+        return resource
 
     def _making(self, token: str, inputs: dict[str, Any]) -> preconditions.Making:
         return preconditions.Making(token, inputs, self._settings, self._store)
@@ -216,7 +216,7 @@ def _name(urn: str, seed: bytes) -> str:
     return f"{urn.split('::')[-1]}-{suffix[:7]}"
 
 
-def _given(struct: struct_pb2.Struct) -> dict[str, Any]:
+def _set_inputs(struct: struct_pb2.Struct) -> dict[str, Any]:
     return {key: value for key, value in to_values(struct).items() if value is not None and key != FILLED_IN}
 
 

@@ -60,7 +60,7 @@ class Store:
             ) from None
 
     def put(self, token: str, identifier: str, properties: dict[str, Any]) -> None:
-        """Like create, for a grant that two resources may make."""
+        """Creates a grant, which another resource may have created already."""
         path = self._path(token, identifier)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_text(properties))
@@ -78,7 +78,7 @@ class Store:
         path.write_text(_text(properties))
 
     def delete(self, token: str, identifier: str) -> None:
-        """What is already gone is fine."""
+        """Deletes the file of a resource, if there is one."""
         self._path(token, identifier).unlink(missing_ok=True)
 
     def _name(self) -> str:

@@ -77,7 +77,7 @@ class FoundationSettings(CloudSettings):
     @classmethod
     def _can_be_secrets(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for name in value:
-            if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", name):
+            if not names.SECRET_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} cannot name a secret; give lower-case letters, digits and '-', no value")
         if len(set(value)) < len(value):
             raise ValueError("a secret is named twice; name each once")

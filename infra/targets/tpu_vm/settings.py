@@ -14,10 +14,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from infra import durations
 from infra.hardware import Api
-from infra.stack_file.cloud_training import TAG, CloudTrainingSettings, Seconds, Tier, one_line, seconds, where
+from infra.names import COMPUTE_LIMIT, COMPUTE_NAME
+from infra.stack_file.cloud_training import CloudTrainingSettings, Seconds, Tier, one_line, seconds, where
 from infra.stack_file.settings import Absent, SettingsError, stack_names
 
-REQUEST_LIMIT = 63  # queuedResourceId and nodeId: letters, digits and '-', as Compute Engine names
 RESERVATION = re.compile(r"(projects|folders|organizations)/[^/]+/locations/(?P<zone>[^/]+)/reservations/[^/]+")
 ANY_RESERVATION = "-"  # of the zone that the project may use
 FLEX_START_LIMIT_S = 7 * 86_400  # docs.cloud.google.com/tpu/docs/flex-start, read 2026-11-20
@@ -121,7 +121,8 @@ def _tier_rule(settings: TpuVmSettings) -> None:
 
 def _reservation_rule(settings: TpuVmSettings) -> None:
     if not settings.reservation or "/" not in settings.reservation:
-        if settings.reservation not in (None, ANY_RESERVATION) and not TAG.fullmatch(str(settings.reservation)):
+        named = settings.reservation not in (None, ANY_RESERVATION)
+        if named and not COMPUTE_NAME.fullmatch(str(settings.reservation)):
             raise SettingsError(f"reservation '{settings.reservation}' is no reservation's name; it has a-z, 0-9, '-'")
         return
     path = RESERVATION.fullmatch(settings.reservation)
@@ -172,10 +173,10 @@ def _name_rule(settings: TpuVmSettings) -> None:
     if "--" in settings.stack or settings.stack[-1] in "-.":
         raise SettingsError(f"stack '{settings.stack}' has '--' or ends in '-' or '.'; call it otherwise")
     longest = max(settings.nodes, key=len)
-    if len(longest) > REQUEST_LIMIT:
+    if len(longest) > COMPUTE_LIMIT:
         raise SettingsError(
-            f"the node '{longest}' would have {len(longest)} characters, the TPU API allows {REQUEST_LIMIT}; "
-            f"shorten the stack's name or `prefix` by {len(longest) - REQUEST_LIMIT}"
+            f"the node '{longest}' would have {len(longest)} characters, the TPU API allows {COMPUTE_LIMIT}; "
+            f"shorten the stack's name or `prefix` by {len(longest) - COMPUTE_LIMIT}"
         )
     # A multislice stack `v6e-8` of 4 slices makes node v6e-8-3; no other stack may be called so.
     clash = {name.replace(".", "--") for name in stack_names() if name != settings.stack} & {

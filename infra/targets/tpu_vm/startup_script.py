@@ -66,8 +66,9 @@ def secret_variable(name: str) -> str:
 
 _MARKS = ("SLIPWAY_BOOTSTRAP", "SLIPWAY_SECRETS", "SLIPWAY_RUN", "SLIPWAY_REPORT", "SLIPWAY_UNIT", "SLIPWAY_VARIABLES")
 
+# Its second line names where this module stood in 0.1.0: another text would change the metadata of every running host.
 _SCRIPT = Template(r"""#!/usr/bin/env bash
-# Written by infra/targets/tpu_vm/startup_script.py; every boot runs it again, and a change on the host is undone.
+# Written by infra/startup_script.py; every boot runs it again, and a change on the host is undone.
 $header
 set -euo pipefail
 
