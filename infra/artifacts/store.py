@@ -1,8 +1,7 @@
 """The artifact store: whole, immutable objects under keys, in a directory or a bucket.
 
 Owns what a key is, the promises of `Store`, and the store that is a directory. Refuses to own what keys mean:
-wheelhouses and bundles name their objects themselves. A bucket's half is `infra/artifacts/gcs.py`, imported only when a
-`gs://` store is opened, because Google's client costs half a second at start-up.
+wheelhouses and bundles name their objects themselves. The store that is a bucket is gcs.py; opening.py has both.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import unquote, urlsplit
 
 PARTIAL = ".partial"  # where a directory store keeps what is being written; no key may use the name
 ABANDONED_S = 86_400.0  # a partial file that nobody wrote to for so long belongs to a process that was killed
@@ -85,27 +83,6 @@ class Store(Protocol):
     def delete(self, key: str) -> None:
         """Remove the object; one that is gone already is fine."""
         ...
-
-
-def open_store(uri: str | Path, patience_s: float = PATIENCE_S) -> Store:
-    """A directory (made on the first put) or `gs://bucket[/prefix]`; nothing is asked of a bucket yet."""
-    text = str(uri)
-    scheme = text.partition("://")[0] if "://" in text else ""
-    if not scheme and text:
-        return LocalStore(Path(text))
-    parts = urlsplit(text) if scheme in ("file", "gs") else None
-    if parts is not None and scheme == "file" and parts.path and parts.netloc in ("", "localhost"):
-        return LocalStore(Path(unquote(parts.path)))
-    if parts is not None and scheme == "gs" and parts.netloc and not parts.query and not parts.fragment:
-        from infra.artifacts.gcs import GcsStore  # here, because importing Google's client costs half a second
-
-        prefix = parts.path.strip("/")
-        if prefix:
-            check_key(prefix)
-        return GcsStore(parts.netloc, prefix, patience_s)
-    raise StoreError(
-        f"'{text}' is not an artifact store; allowed are a directory, file:///directory and gs://bucket[/prefix]"
-    )
 
 
 def check_key(key: str) -> str:

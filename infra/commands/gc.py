@@ -15,7 +15,8 @@ from rich.filesize import decimal
 from infra.artifacts import uses
 from infra.artifacts.gc import kept_wheelhouses, unreferenced
 from infra.artifacts.layout import wheelhouse_key
-from infra.artifacts.store import Entry, NoObjectError, Store, StoreError, open_store
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import Entry, NoObjectError, Store, StoreError
 from infra.commands.terminal import fail, note_storage_of
 from infra.operate.hosts import store as store_of
 from infra.paths import ARTIFACTS, WORK, stack_file

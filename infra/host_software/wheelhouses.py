@@ -17,8 +17,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from infra.artifacts.layout import objects_of, wheelhouse_key
+from infra.artifacts.opening import open_store
 from infra.artifacts.push import Pushed, push
-from infra.artifacts.store import LocalStore, StoreError, open_store
+from infra.artifacts.store import LocalStore, StoreError
 from infra.host_software.bundle import BundleContents, collect, put
 from infra.host_software.installation import COMMAND, Installation
 from infra.host_software.wheels.build import BuildError, Wheelhouse, build, files_to_fetch

@@ -12,7 +12,7 @@ from typing import Any
 
 from infra.artifacts import uses
 from infra.artifacts.layout import bundle_key
-from infra.artifacts.store import open_store
+from infra.artifacts.opening import open_store
 from infra.artifacts.uses import Use
 from infra.host_software.bundle import BundleContents, collect, put
 from infra.paths import TRAINING

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from infra.artifacts.layout import wheelhouse_key
-from infra.artifacts.store import open_store
+from infra.artifacts.opening import open_store
 from infra.paths import ROOT
 from infra.providers import children
 from infra.providers.inputs import StoredWheelhouseInputs

@@ -20,7 +20,7 @@ from typing import Any, cast
 import pytest
 
 from infra.artifacts.layout import bundle_key
-from infra.artifacts.store import open_store
+from infra.artifacts.opening import open_store
 from infra.emulators.tpu_api import Timings, TpuApi, messages
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.records import Request

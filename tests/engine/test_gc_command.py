@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts import uses
-from infra.artifacts.store import open_store
+from infra.artifacts.opening import open_store
 from infra.artifacts.uses import Use
 from infra.emulators.object_store import ObjectStore
 from tests.engine.clone import Clone, said

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts import uses
-from infra.artifacts.store import open_store
+from infra.artifacts.opening import open_store
 from infra.emulated import TPU
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
 from tests.engine import states

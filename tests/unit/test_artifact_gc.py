@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from infra.artifacts.gc import Named, kept_wheelhouses, unreferenced
 from infra.artifacts.layout import object_key, objects_of, sums_text, wheelhouse_key
-from infra.artifacts.store import Entry, StoreError, open_store
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import Entry, StoreError
 from infra.runs.named_artifacts import by_deployment, by_record, by_records
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)

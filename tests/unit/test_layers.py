@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from infra.commands.main import VERBS
+from infra.targets.registry import Target
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAVES = {
@@ -66,6 +68,88 @@ def test_leaves_import_only_the_standard_library_and_yaml() -> None:
 def is_module(name: str) -> bool:
     """A module of training/, not a name in one or the package itself."""
     return name.startswith("training.") and (ROOT / (name.replace(".", "/") + ".py")).exists()
+
+
+# Which rooms of infra/ a room may import, besides the modules at the root, on which everything stands. A target may
+# import any room but those that a person or a test starts, and of the other targets what they stand on.
+_BASE = ("targets", "targets.registry", "targets.about")
+_TARGET_ROOMS = (
+    *("stack_file", "rules", "artifacts", "host_software", "runs", "preview", "providers", "components"),
+    *("google_cloud", "standins", "engine", "doctor", "operate", "targets.cloud", "targets.foundation"),
+)
+ROOMS: dict[str, tuple[str, ...]] = {
+    "rules": (),
+    "artifacts": (),
+    "emulators": (),
+    "stack_file": ("rules",),
+    "host_software": ("stack_file", "artifacts"),
+    "runs": ("stack_file", "artifacts", "host_software"),
+    "preview": ("stack_file", "host_software", "runs"),
+    "providers": ("artifacts", "host_software", "runs"),
+    "components": ("host_software", "providers"),
+    "google_cloud": ("providers",),
+    "standins": ("providers",),
+    "engine": ("providers", "standins"),
+    "doctor": ("stack_file", "artifacts", "host_software", "google_cloud", "standins", "engine"),
+    "operate": ("stack_file", "artifacts", "host_software", "runs", "preview"),
+    "targets": _TARGET_ROOMS,
+    "commands": (
+        *("stack_file", "artifacts", "host_software", "runs", "preview", "providers"),
+        *("engine", "doctor", "operate", "emulators"),
+    ),
+}
+
+
+def room(module: str) -> str:
+    """The room of `infra.room.module`; a target is a room of its own. Empty for what stands at the root."""
+    first, _, rest = module.removeprefix("infra.").partition(".")
+    if first == "targets" and rest:
+        return f"targets.{rest.partition('.')[0]}"
+    return first if (ROOT / "infra" / first).is_dir() else ""
+
+
+def test_every_folder_of_infra_is_a_room_in_the_table() -> None:
+    assert {path.parent.name for path in (ROOT / "infra").glob("*/__init__.py")} == set(ROOMS)
+
+
+@pytest.mark.parametrize("path", below("infra"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_room_imports_only_the_rooms_that_its_line_names(path: Path) -> None:
+    own = room(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    if not own:
+        return  # the program and what everything stands on
+    allowed = {"", own, *_BASE, *ROOMS[own.partition(".")[0]]}
+    modules = {name for name in imports(path) if name.startswith("infra.") and is_python(name)}
+    assert {room(name) for name in modules} <= allowed
+
+
+def is_python(name: str) -> bool:
+    """A module or a package, not a name in one."""
+    path = ROOT / name.replace(".", "/")
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+def test_no_module_of_infra_imports_itself_through_others() -> None:
+    """Imports inside functions and for types alone count too: they are circles all the same."""
+    modules = {name_of(path): path for path in below("infra")}
+    needs = {name: {other for other in imports(path) if other in modules} for name, path in modules.items()}
+    for name in needs:
+        needs[name] -= {name, *(parent for parent in needs if name.startswith(f"{parent}."))}
+    graphlib.TopologicalSorter(needs).prepare()
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_the_registry_alone_names_targets() -> None:
+    """Outside infra/targets/, code asks infra/targets/registry.py what a target offers."""
+    for path in below("infra"):
+        if "targets" in path.relative_to(ROOT / "infra").parts[:1]:
+            continue
+        values = {target.value for target in Target} - {"local"}  # which is also a word of the stores and of pip
+        words = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+        assert not words & values, path
+        assert not {name for name in imports(path) if name.startswith(tuple(target.folder for target in Target))}, path
 
 
 def test_the_day_2_command_and_the_provider_do_not_import_the_pulumi_sdk() -> None:

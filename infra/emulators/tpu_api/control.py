@@ -30,25 +30,44 @@ Owns the names of these calls and what the page is told. Refuses to own what the
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from infra.emulators.tpu_api.checks import Place
-from infra.emulators.tpu_api.faults import FaultKind
+from infra.emulators.tpu_api.cloud import Cloud
+from infra.emulators.tpu_api.faults import Call, Fault, FaultKind
 from infra.emulators.tpu_api.pools import QuotaTier, ZoneRefusal, quota_unit
 from infra.emulators.tpu_api.records import GuestAttribute, NodeState, Tier
 from infra.hardware import find
 
-if TYPE_CHECKING:
-    from infra.emulators.tpu_api.server import TpuApi
+
+class Emulator(Protocol):
+    """What a script and the page may look at and change of the server (server.py)."""
+
+    cloud: Cloud
+    calls: list[Call]
+    faults: list[Fault]
+    speed: float
+    lock: threading.RLock
+
+    @property
+    def fail(self) -> Callable[..., Fault]: ...
+
+    def release_all(self) -> None: ...
+
+    def save(self) -> None: ...
+
+    def tick(self) -> None: ...
+
 
 _RECENT = 60
 _JSON = "application/json"
 
 
-def answer(api: TpuApi, method: str, target: str, body: bytes) -> tuple[int, str, bytes]:
+def answer(api: Emulator, method: str, target: str, body: bytes) -> tuple[int, str, bytes]:
     """Status, content type and body."""
     path = target.partition("?")[0]
     if path == "/" and method == "GET":
@@ -73,7 +92,7 @@ def page() -> bytes:
     return Path(__file__).with_name("page.html").read_bytes()
 
 
-def state(api: TpuApi) -> dict[str, Any]:
+def state(api: Emulator) -> dict[str, Any]:
     """What the page shows: no metadata of nodes, no bodies of calls."""
     cloud = api.cloud
     return {
@@ -93,7 +112,7 @@ def state(api: TpuApi) -> dict[str, Any]:
     }
 
 
-def _request(api: TpuApi, name: str) -> dict[str, Any]:
+def _request(api: Emulator, name: str) -> dict[str, Any]:
     request = api.cloud.requests[name]
     nodes = [api.cloud.nodes[node] for node in request.node_names if node in api.cloud.nodes]
     row, place = find(request.accelerator), Place.of(name)
@@ -118,7 +137,7 @@ def _request(api: TpuApi, name: str) -> dict[str, Any]:
     }
 
 
-def _node(api: TpuApi, name: str) -> dict[str, Any]:
+def _node(api: Emulator, name: str) -> dict[str, Any]:
     node, place = api.cloud.nodes[name], Place.of(name)
     shown = api.cloud.node_view(node)
     return {
@@ -143,7 +162,7 @@ def _node(api: TpuApi, name: str) -> dict[str, Any]:
     }
 
 
-def _operation(api: TpuApi, name: str) -> dict[str, Any]:
+def _operation(api: Emulator, name: str) -> dict[str, Any]:
     operation = api.cloud.operations[name]
     return {
         "id": name.rpartition("/")[2],
@@ -155,7 +174,7 @@ def _operation(api: TpuApi, name: str) -> dict[str, Any]:
     }
 
 
-def _capacities(api: TpuApi) -> list[dict[str, Any]]:
+def _capacities(api: Emulator) -> list[dict[str, Any]]:
     """Every limit that was set, and every family that is in use somewhere."""
     pools = api.cloud.pools
     claims = [claim for claim in api.cloud.capacity_claims() if claim.tier is not Tier.RESERVED]
@@ -174,7 +193,7 @@ def _capacities(api: TpuApi) -> list[dict[str, Any]]:
     ]
 
 
-def _quotas(api: TpuApi) -> list[dict[str, Any]]:
+def _quotas(api: Emulator) -> list[dict[str, Any]]:
     claims = api.cloud.quota_claims()
     return [
         {
@@ -186,7 +205,7 @@ def _quotas(api: TpuApi) -> list[dict[str, Any]]:
     ]
 
 
-def _reservations(api: TpuApi) -> list[dict[str, Any]]:
+def _reservations(api: Emulator) -> list[dict[str, Any]]:
     claims = api.cloud.capacity_claims()
     return [
         {**vars(reservation), "used": sum(claim.chips for claim in claims if claim.reservation == reservation.name)}
@@ -198,43 +217,43 @@ def _error(message: str) -> bytes:
     return json.dumps({"error": message}).encode()
 
 
-def _refuse(api: TpuApi, arguments: dict[str, Any]) -> None:
+def _refuse(api: Emulator, arguments: dict[str, Any]) -> None:
     how = arguments.pop("how")
     api.cloud.refuse(arguments.pop("zone"), None if how is None else ZoneRefusal(how), **arguments)
 
 
-def _quota(api: TpuApi, arguments: dict[str, Any]) -> None:
+def _quota(api: Emulator, arguments: dict[str, Any]) -> None:
     tier = QuotaTier(arguments.pop("tier", QuotaTier.ON_DEMAND))
     api.cloud.set_quota(**arguments, tier=tier)
 
 
-def _attribute(api: TpuApi, arguments: dict[str, Any]) -> None:
+def _attribute(api: Emulator, arguments: dict[str, Any]) -> None:
     node, worker = arguments.pop("node"), arguments.pop("worker")
     api.cloud.set_guest_attribute(node, worker, GuestAttribute(**arguments))
 
 
-def _set_node(api: TpuApi, arguments: dict[str, Any]) -> None:
+def _set_node(api: Emulator, arguments: dict[str, Any]) -> None:
     node, state = arguments.pop("node"), NodeState(arguments.pop("state"))
     api.cloud.set_node_state(node, state, **arguments)
 
 
-def _add_fault(api: TpuApi, arguments: dict[str, Any]) -> dict[str, Any]:
+def _add_fault(api: Emulator, arguments: dict[str, Any]) -> dict[str, Any]:
     name = arguments.pop("kind")
     if name not in FaultKind.__members__:
         raise ValueError(f"{name} is not a kind of fault; kinds: {', '.join(FaultKind.__members__)}")
     return api.fail(FaultKind[name], **arguments).to_json()
 
 
-def _forget_faults(api: TpuApi, _: Any) -> None:
+def _forget_faults(api: Emulator, _: Any) -> None:
     api.release_all()
     api.faults.clear()
 
 
-def _set_speed(api: TpuApi, arguments: dict[str, Any]) -> None:
+def _set_speed(api: Emulator, arguments: dict[str, Any]) -> None:
     api.speed = float(arguments["speed"])
 
 
-_Act = Callable[["TpuApi", Any], Any]
+_Act = Callable[[Emulator, Any], Any]
 _ACTS: dict[tuple[str, str], _Act] = {
     ("GET", "/_/state"): lambda api, _: state(api),
     ("GET", "/_/calls"): lambda api, _: [call.to_json() for call in api.calls],

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from infra import names
-from infra.artifacts.store import NoBucketError, StoreError, open_store
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import NoBucketError, StoreError
 from infra.doctor.finding import Finding, not_asked, ok, wrong
 from infra.doctor.google import Needs, Question
 from infra.google_cloud.google_project import GoogleProject

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import pulumi
 
 from infra.artifacts import uses
-from infra.artifacts.store import NoBucketError, StoreError, open_store
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import NoBucketError, StoreError
 from infra.artifacts.uses import Use
 from infra.components.stored_software import stored_software_args
 from infra.names import label_value, stack_label

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.artifacts.store import LocalStore, Store, open_store
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import LocalStore, Store
 from infra.emulators.object_store import ObjectStore
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.artifacts.store import Store, open_store
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import Store
 from infra.emulators.object_store import FaultKind, ObjectStore
 from infra.paths import ROOT
 from tests.emulators.metadata_server import MetadataServer
@@ -127,7 +128,8 @@ def test_no_network(server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 READ = """
-from infra.artifacts.store import StoreError, open_store
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import StoreError
 try:
     print(open_store("gs://bucket").read("k"))
 except StoreError as error:

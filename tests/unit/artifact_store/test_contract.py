@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.artifacts.store import NoObjectError, Store, open_store
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import NoObjectError, Store
 from infra.emulators.object_store import ObjectStore
 from infra.paths import ROOT
 from tests.unit.artifact_store.steps import BIG, refused, write
@@ -140,7 +141,7 @@ def test_what_does_not_open_says_what_does(uri: str) -> None:
 
 def test_the_client_is_imported_for_buckets_only() -> None:
     code = (
-        "import sys, infra.commands.main; from infra.artifacts.store import open_store; open_store('/x');"
+        "import sys, infra.commands.main; from infra.artifacts.opening import open_store; open_store('/x');"
         " sys.exit('google' in sys.modules or 'requests' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from infra.artifacts.opening import open_store
 from infra.artifacts.push import Pushed, push
-from infra.artifacts.store import LocalStore, Store, open_store
+from infra.artifacts.store import LocalStore, Store
 from infra.emulators.object_store import FaultKind, ObjectStore
 from infra.paths import ROOT
 from tests.unit.artifact_store.steps import BIG, refused, write
@@ -73,7 +74,8 @@ PUSH = """
 import pathlib, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
 from infra.artifacts.push import push
-from infra.artifacts.store import LocalStore, open_store
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import LocalStore
 source = LocalStore(pathlib.Path(sys.argv[1]))
 keys = [key for key in source.keys() if key.startswith("objects/")]
 push(source, open_store(sys.argv[2]), keys, ["wheelhouses/x/SHA256SUMS"], lambda key, done: print(key, flush=True))
