@@ -35,7 +35,7 @@ def new(
     owner: Annotated[str, typer.Option(help="Who pays: a label of everything billed.")] = OWNER,
     target: Annotated[str, typer.Option(help="The kind of place; else the first that offers the accelerator.")] = "",
 ) -> None:
-    """Write stacks/Pulumi.<accelerator>[x<slices>][.<variant>].yaml; nothing is declared yet."""
+    """Write a stack file, named after accelerator, slices, tier and variant; nothing is declared yet."""
     new_stack = NewStack(accelerator, tuple(zone), slices, tier, variant, project, owner, target)
     path = stack_file(new_stack.name)
     try:
