@@ -39,7 +39,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Target:
+class HostKind:
     """One row: any of `claims` in the environment selects it; `read` then needs what it needs."""
 
     name: str
@@ -132,14 +132,14 @@ def _vertex(environ: Environment, metadata: Metadata) -> Host:
 
 # First match wins. What a person or a template sets by hand comes before what a platform sets on every pod.
 TARGETS = (
-    Target("local", ("SLIPWAY_HOST_INDEX", "SLIPWAY_HOST_COUNT", "SLIPWAY_COORDINATOR"), _local),
-    Target("explicit", ("NODE_RANK", "NNODES"), _explicit),
-    Target("gke-tpu", ("TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES"), _gke_tpu),
-    Target("jobset", ("JOB_COMPLETION_INDEX",), _jobset),
-    Target("vertex", ("CLUSTER_SPEC", "RANK", "MASTER_ADDR"), _vertex),
-    Target("explicit", ("JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_PORT"), _explicit),  # names what is missing
+    HostKind("local", ("SLIPWAY_HOST_INDEX", "SLIPWAY_HOST_COUNT", "SLIPWAY_COORDINATOR"), _local),
+    HostKind("explicit", ("NODE_RANK", "NNODES"), _explicit),
+    HostKind("gke-tpu", ("TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES"), _gke_tpu),
+    HostKind("jobset", ("JOB_COMPLETION_INDEX",), _jobset),
+    HostKind("vertex", ("CLUSTER_SPEC", "RANK", "MASTER_ADDR"), _vertex),
+    HostKind("explicit", ("JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_PORT"), _explicit),  # names what is missing
 )
-_LAST_RESORT = Target("tpu-vm", (), _gce_tpu)
+_LAST_RESORT = HostKind("tpu-vm", (), _gce_tpu)
 
 
 def _tpu(environ: Environment, hosts: list[str], worker: int, said_by: str) -> Host:

@@ -14,7 +14,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from infra.commands.terminal import fail
-from infra.host_software.wheels.patches import PatchError, PatchState, State, load_all, newest, state_of
+from infra.host_software.wheels.patches import PatchError, PatchOutcome, PatchState, load_all, newest, state_of
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -37,7 +37,7 @@ def check(
         fail(str(error))
     for state in states:
         typer.echo(str(state))
-    if any(state.state is State.DRIFTED for state in states):
+    if any(state.state is PatchOutcome.DRIFTED for state in states):
         raise typer.Exit(1)
 
 

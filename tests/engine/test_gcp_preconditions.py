@@ -17,7 +17,7 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 from infra import names
 from infra.engine import google_plugin
 from infra.standins.gcp import preconditions
-from infra.standins.gcp.store import STATE_VARIABLE, Store
+from infra.standins.gcp.store import STATE_VARIABLE, StandInStore
 
 NAMES = names.of("real-project", "us-central1", "slipway")
 AGENT = "serviceAccount:service-0@gs-project-accounts.iam.gserviceaccount.com"
@@ -202,7 +202,7 @@ def test_firewall_and_subnet_in_a_network_that_is_not_there(plugin: Plugin) -> N
 
 def test_a_refused_thing_is_not_there(plugin: Plugin) -> None:
     assert plugin.make(BUCKET) != ""
-    assert Store(str(plugin.directory), "").read(BUCKET[0], "data") is None
+    assert StandInStore(str(plugin.directory), "").read(BUCKET[0], "data") is None
 
 
 def test_every_refusal_says_where_it_was_seen() -> None:

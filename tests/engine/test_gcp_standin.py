@@ -24,7 +24,7 @@ from infra import names
 from infra.engine import google_plugin
 from infra.paths import TOOLS
 from infra.standins.gcp import kinds, preconditions, schema
-from infra.standins.gcp.store import Store
+from infra.standins.gcp.store import StandInStore
 from tests.engine.google_plugin import write_plugin
 from tests.engine.project import ENGINE, ROOT
 
@@ -106,7 +106,7 @@ class Project:
         (directory / "Pulumi.t.yaml").write_text(f"config: {{gcp:project: p, {ready}}}\n")
         (directory / "__main__.py").write_text(_BEGIN + program)
         project = cls(directory)
-        store = Store(str(directory / "cloud"), "")
+        store = StandInStore(str(directory / "cloud"), "")
         for service in SERVICES:
             store.put("gcp:projects/service:Service", f"p/{service}.googleapis.com", {})
         store.put(preconditions.STORAGE_AGENT, "p", {})

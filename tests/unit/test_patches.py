@@ -21,8 +21,8 @@ from infra.commands.main import app
 from infra.host_software.wheels import patches
 from infra.host_software.wheels.patches import (
     PatchError,
+    PatchOutcome,
     PatchSet,
-    State,
     apply,
     content_hash,
     load_all,
@@ -122,7 +122,7 @@ def record_hash(content: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
-def states(found: list[patches.PatchState]) -> list[State]:
+def states(found: list[patches.PatchState]) -> list[PatchOutcome]:
     return [state.state for state in found]
 
 
@@ -139,7 +139,10 @@ def test_patches_of_the_published_version_apply(tmp_path: Path) -> None:
 
 def test_lines_that_moved_still_take_a_patch(tmp_path: Path) -> None:
     moved = FILES | {"demo/greeting.py": "import os\n\n\n" + GREETING}
-    assert states(state_of(patch_set(tmp_path / "sets"), unpacked(tmp_path / "wheel", moved))) == [State.APPLIES] * 3
+    assert (
+        states(state_of(patch_set(tmp_path / "sets"), unpacked(tmp_path / "wheel", moved)))
+        == [PatchOutcome.APPLIES] * 3
+    )
 
 
 def test_changed_code_is_drift_of_the_patch_and_of_what_builds_on_it(tmp_path: Path) -> None:
@@ -161,7 +164,7 @@ def test_removed_file_is_drift(tmp_path: Path) -> None:
 def test_patch_that_upstream_took_has_landed_and_the_next_builds_on_it(tmp_path: Path) -> None:
     took = FILES | {"demo/greeting.py": GREETING.replace("'hello '", "'dear '")}
     found = state_of(patch_set(tmp_path / "sets"), unpacked(tmp_path / "wheel", took))
-    assert states(found) == [State.LANDED, State.APPLIES, State.APPLIES]
+    assert states(found) == [PatchOutcome.LANDED, PatchOutcome.APPLIES, PatchOutcome.APPLIES]
 
 
 def test_two_patches_of_the_same_lines_can_both_have_landed(tmp_path: Path) -> None:
@@ -169,7 +172,7 @@ def test_two_patches_of_the_same_lines_can_both_have_landed(tmp_path: Path) -> N
     took = FILES | {"demo/greeting.py": GREETING.replace("'hello '", "'dear '").replace("text\n", "text.upper()\n")}
     took["demo/volume.py"] = "LOUD = True\n"
     found = state_of(patch_set(tmp_path / "sets"), unpacked(tmp_path / "wheel", took))
-    assert states(found) == [State.LANDED, State.LANDED, State.APPLIES]
+    assert states(found) == [PatchOutcome.LANDED, PatchOutcome.LANDED, PatchOutcome.APPLIES]
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ from training.data.reading import Corpus, Reading, first_threshold, read_corpus
 from training.data.shards import shard_count, write_shard
 from training.data.shuffle import bucket_records
 from training.data.vocabulary import Encoding
-from training.data.workers import Progress, pool, run_all
+from training.data.workers import PreparationProgress, pool, run_all
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _write_split(
         )
         for shard in range(shards)
     ]
-    with Progress(f"shuffling {name}", text_bytes) as progress:
+    with PreparationProgress(f"shuffling {name}", text_bytes) as progress:
         undone = [job for job in jobs if not _result_path(job.path).exists()]
         progress.skip((len(jobs) - len(undone)) * (text_bytes // shards))
         for job, _ in run_all(executor, write_split_shard, undone, progress, processes):
@@ -188,7 +188,7 @@ def _tokenizer(
         if choice == TRAIN_TOKENIZER:
             shards = [_at(directory, result.file.name) for result in train]
             job = partial(vocabulary.train, shards, corpus.options.vocab_size)
-            with Progress(f"training a tokenizer of {corpus.options.vocab_size} pieces", 0) as progress:
+            with PreparationProgress(f"training a tokenizer of {corpus.options.vocab_size} pieces", 0) as progress:
                 list(run_all(executor, job, [model], progress, processes))
         else:
             write_atomically(model, Path(choice).expanduser().read_bytes())
@@ -229,7 +229,7 @@ def _counts(
         )
         for shard in shards
     ]
-    with Progress("counting tokens", sum(job.text_bytes for job in jobs)) as progress:
+    with PreparationProgress("counting tokens", sum(job.text_bytes for job in jobs)) as progress:
         undone = [job for job in jobs if not job.result.exists()]
         progress.skip(sum(job.text_bytes for job in jobs) - sum(job.text_bytes for job in undone))
         for job, _ in run_all(executor, count_shard, undone, progress, processes):

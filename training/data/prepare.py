@@ -32,7 +32,7 @@ from training.data.identity import (
 from training.data.partial import PARTIAL, WorkError, locked
 from training.data.prepared import check_files
 from training.data.reading import Corpus
-from training.data.workers import Progress
+from training.data.workers import PreparationProgress
 from training.exit_codes import ExitCode
 
 
@@ -83,7 +83,7 @@ def _corpus(inputs: Sequence[str], options: PrepareOptions, cache: Path | None) 
     stats = [file.path.stat() for file in files]
     hashes = HashCache(cache)
     digests: list[str] = []
-    with Progress("hashing", sum(stat.st_size for stat in stats)) as progress:
+    with PreparationProgress("hashing", sum(stat.st_size for stat in stats)) as progress:
         for (_, digest), stat in zip(source_digests(files, hashes), stats, strict=True):
             digests.append(digest)
             progress.advance(stat.st_size)

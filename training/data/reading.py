@@ -17,7 +17,7 @@ from training.data.documents import Part
 from training.data.identity import DataError, PrepareOptions, SourceFile
 from training.data.partial import read_json, write_json
 from training.data.shuffle import Keys, RunWriter, bucket_count, run_path
-from training.data.workers import Progress, run_all
+from training.data.workers import PreparationProgress, run_all
 
 KEYS = 2**64  # document keys are below this
 _GZIP_RATIO = 4  # text per compressed byte, to choose the number of buckets; nothing breaks where it is wrong
@@ -109,7 +109,7 @@ def read_corpus(
 ) -> Reading | int:
     """Read everything into runs in `directory`; or, when no document is held out, the threshold that holds out one."""
     jobs = _jobs(corpus, directory, threshold)
-    with Progress("reading", sum(job.source_bytes for job in jobs)) as progress:
+    with PreparationProgress("reading", sum(job.source_bytes for job in jobs)) as progress:
         undone = [job for job in jobs if not job.result.exists()]
         progress.skip(sum(job.source_bytes for job in jobs) - sum(job.source_bytes for job in undone))
         for job, _ in run_all(executor, read, undone, progress, processes):

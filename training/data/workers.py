@@ -28,7 +28,7 @@ _TICK_S = 1.0
 _LINE_EVERY_S = 5.0
 
 
-class Progress:
+class PreparationProgress:
     """A bar on a terminal; a line about every five seconds elsewhere. On stderr. Amounts are bytes."""
 
     def __init__(self, stage: str, total: int) -> None:
@@ -94,7 +94,7 @@ def run_all[Job, Result](
     executor: ProcessPoolExecutor,
     work: Callable[[Job], Result],
     jobs: Iterable[Job],
-    progress: Progress,
+    progress: PreparationProgress,
     processes: int,
 ) -> Iterator[tuple[Job, Result]]:
     """Results as they come. Few jobs are under way at a time, so memory does not grow with their number."""

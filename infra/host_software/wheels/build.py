@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from infra.artifacts.layout import REQUIREMENTS, object_key, sums_text, wheelhouse_key
 from infra.artifacts.store import PARTIAL
-from infra.host_software.wheels.fetch import Progress, fetch_all
+from infra.host_software.wheels.fetch import FetchProgress, fetch_all
 from infra.host_software.wheels.identity import FETCHED_PYTHON, WheelhouseInputs
 from infra.host_software.wheels.repack import repack
 from infra.host_software.wheels.selection import LockedFile, locked_files
@@ -64,7 +64,7 @@ def files_to_fetch(inputs: WheelhouseInputs) -> tuple[LockedFile, ...]:
     return (*(file for file in locked_files(lock) if file.package not in replaced), *locked_files(bootstrap))
 
 
-def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: Progress) -> Wheelhouse:
+def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchProgress) -> Wheelhouse:
     """Make the wheelhouse in the store directory `artifacts`.
 
     Raises BuildError, FetchError, LockError, or PatchError where a patched package has drifted.

@@ -29,7 +29,7 @@ class FetchError(RuntimeError):
     """A file cannot be had as the lock says; the message names it."""
 
 
-class Progress(Protocol):
+class FetchProgress(Protocol):
     """Shows how far the downloads are; called from several threads."""
 
     def arrived(self, size: int) -> None:
@@ -41,7 +41,7 @@ class Progress(Protocol):
         ...
 
 
-def fetch_all(files: Iterable[LockedFile], artifacts: Path, progress: Progress) -> dict[LockedFile, Path]:
+def fetch_all(files: Iterable[LockedFile], artifacts: Path, progress: FetchProgress) -> dict[LockedFile, Path]:
     """Fetches every file that is not yet an object below `artifacts`. Raises FetchError."""
     wanted = tuple(files)
     with (
@@ -56,7 +56,7 @@ def fetch_all(files: Iterable[LockedFile], artifacts: Path, progress: Progress) 
             raise
 
 
-def _fetch(client: httpx.Client, file: LockedFile, artifacts: Path, progress: Progress) -> Path:
+def _fetch(client: httpx.Client, file: LockedFile, artifacts: Path, progress: FetchProgress) -> Path:
     final = artifacts / object_key(file.sha256, file.name)
     if final.exists():
         progress.finished(file.name)
@@ -75,7 +75,7 @@ def _fetch(client: httpx.Client, file: LockedFile, artifacts: Path, progress: Pr
     return final
 
 
-def _fetch_alone(client: httpx.Client, file: LockedFile, partial: Path, progress: Progress) -> None:
+def _fetch_alone(client: httpx.Client, file: LockedFile, partial: Path, progress: FetchProgress) -> None:
     """Downloads the whole file to `partial` and verifies it."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -99,7 +99,7 @@ def _fetch_alone(client: httpx.Client, file: LockedFile, partial: Path, progress
         raise FetchError(f"{file.name} has SHA-256 {digest}, the lock says {file.sha256}; refused")
 
 
-def _download(client: httpx.Client, file: LockedFile, partial: Path, progress: Progress) -> None:
+def _download(client: httpx.Client, file: LockedFile, partial: Path, progress: FetchProgress) -> None:
     """Appends to `partial` what it lacks."""
     have = partial.stat().st_size if partial.exists() else 0
     headers = {"Range": f"bytes={have}-"} if have else {}

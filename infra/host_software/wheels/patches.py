@@ -35,7 +35,7 @@ class PatchError(ValueError):
     """A patch set or what it meets cannot be used; the message names the patch, the file and what to do."""
 
 
-class State(enum.Enum):
+class PatchOutcome(enum.Enum):
     APPLIES = "applies"
     DRIFTED = "drifted"
     LANDED = "landed upstream"
@@ -83,7 +83,7 @@ class PatchState:
     """What a patch is to a wheel; `drifted` are the files whose code it does not find."""
 
     patch: Patch
-    state: State
+    state: PatchOutcome
     drifted: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -228,8 +228,8 @@ def _take_back_landed(patch_set: PatchSet, scratch: Path) -> Iterator[Patch]:
 
 def _state(patch: Patch, scratch: Path, *, landed: bool) -> PatchState:
     if not _git_apply(patch, scratch).returncode:
-        return PatchState(patch, State.LANDED if landed else State.APPLIES)
-    return PatchState(patch, State.DRIFTED, tuple(_drifted(patch, scratch)))
+        return PatchState(patch, PatchOutcome.LANDED if landed else PatchOutcome.APPLIES)
+    return PatchState(patch, PatchOutcome.DRIFTED, tuple(_drifted(patch, scratch)))
 
 
 def _drifted(patch: Patch, directory: Path) -> Iterator[str]:

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from infra.providers.resource import ResourceError
-from infra.standins.gcp.store import Store
+from infra.standins.gcp.store import StandInStore
 
 STORAGE_AGENT = "gcp:storage/getProjectServiceAccount:getProjectServiceAccount"
 _AGENT_EMAIL = "service-0@gs-project-accounts.iam.gserviceaccount.com"  # the stand-in's projects have the number 0
@@ -44,7 +44,7 @@ class Making:
     token: str
     inputs: Mapping[str, Any]
     settings: Mapping[str, str]
-    store: Store
+    store: StandInStore
 
     def exists(self, token: str, identifier: str) -> bool:
         return self.store.read(token, identifier) is not None

@@ -22,7 +22,7 @@ from infra.providers.resource import ResourceError
 from infra.providers.server import serve_plugin, to_struct, to_values
 from infra.standins.gcp import defaults, kinds, preconditions, rules, schema
 from infra.standins.gcp.defaults import FILLED_IN
-from infra.standins.gcp.store import Store
+from infra.standins.gcp.store import StandInStore
 
 # Environment variables that stand for a setting of the provider (its documentation, Configuration Reference).
 _ENVIRONMENT = {
@@ -41,7 +41,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     def __init__(self, environment: Mapping[str, str], directory: str | None) -> None:
         self._version = schema.version()
-        self._store = Store(directory, self._version)
+        self._store = StandInStore(directory, self._version)
         self._settings = {
             key: next((environment[name] for name in names if environment.get(name)), "")
             for key, names in _ENVIRONMENT.items()

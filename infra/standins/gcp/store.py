@@ -22,7 +22,7 @@ STATE_VARIABLE = "SLIPWAY_STANDIN_STATE"
 MARK = "__standInDirectory"  # among a resource's outputs; the engine shows no key that begins with two underscores
 
 
-class Store:
+class StandInStore:
     """directory: None where nothing may be made or read, only previewed. version: of the plugin to install instead."""
 
     def __init__(self, directory: str | None, version: str) -> None:

@@ -21,8 +21,8 @@ class _Compute(pulumi.CustomResource):
         super().__init__(self.token, name, dict(inputs), opts)
 
 
-class Network(_Compute):
-    token = "gcp:compute/network:Network"
+class VpcNetwork(_Compute):
+    token = "gcp:compute/network:VpcNetwork"
 
 
 class Subnetwork(_Compute):

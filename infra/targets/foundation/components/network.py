@@ -35,7 +35,7 @@ class Network(pulumi.ComponentResource):
     ) -> None:
         super().__init__("slipway:foundation:Network", name, None, opts)
         names, child = args.names, pulumi.ResourceOptions(parent=self)
-        network = compute.Network(
+        network = compute.VpcNetwork(
             "network",
             {
                 "name": names.network,
@@ -65,7 +65,7 @@ class Network(pulumi.ComponentResource):
 
 
 def _let_in(
-    args: NetworkArgs, network: compute.Network, account_email: pulumi.Input[str], child: pulumi.ResourceOptions
+    args: NetworkArgs, network: compute.VpcNetwork, account_email: pulumi.Input[str], child: pulumi.ResourceOptions
 ) -> None:
     """Every rule for the account has one beside it for whatever is in the network, which hosts alone are.
 
@@ -123,7 +123,7 @@ def _let_in(
     )
 
 
-def _nat(names: Names, network: compute.Network, subnet: compute.Subnetwork, child: pulumi.ResourceOptions) -> None:
+def _nat(names: Names, network: compute.VpcNetwork, subnet: compute.Subnetwork, child: pulumi.ResourceOptions) -> None:
     place = {"project": names.project, "region": names.region}
     router = compute.Router("router", {**place, "name": names.router, "network": network.id}, child)
     compute.RouterNat(
