@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Written by infra/targets/tpu_vm/startup_script.py; every boot runs it again, and a change on the host is undone.
+# Written by infra/startup_script.py; every boot runs it again, and a change on the host is undone.
 # v6e-32: 1 slices x 8 hosts x 4 chips
 set -euo pipefail
 

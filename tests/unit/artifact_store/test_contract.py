@@ -154,7 +154,7 @@ def test_a_write_that_fails_leaves_no_object(tmp_path: Path) -> None:
     """A limit on file size stands for a full disk: the write itself fails in the middle."""
     write(tmp_path / "f", bytes(3 << 20))
     code = (
-        "import resource, sys, pathlib; from infra.artifacts.store import *;"
+        "import resource, sys, pathlib; from infra.artifacts.opening import *;"
         f" resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, {resource.RLIM_INFINITY}));"
         " here = pathlib.Path(sys.argv[1])\n"
         "try: open_store(here / 'store').put('a/b', here / 'f')\n"
