@@ -41,7 +41,7 @@ def anybody() -> Finding:
         return ok("credentials", "there are some; whether they do: slipway doctor STACK")
     return ok(
         "credentials",
-        f"there are none, and previews and stacks of this machine need none; for a cloud {google_project.LOGIN}",
+        f"there are none, and previews and target local need none; for a cloud {google_project.LOGIN}",
     )
 
 
