@@ -11,8 +11,6 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-import psutil
-
 from bench.record import Figure, figure
 from infra import hardware
 from infra.operate.interactive_fit import answer
@@ -148,9 +146,8 @@ def _all_cold() -> tuple[float, float]:
         )
         began, most = time.perf_counter(), 0.0
         whole = subprocess.Popen([sys.executable, "-c", code, "fit", "--all"], cwd=ROOT, stdout=subprocess.PIPE)
-        process = psutil.Process(whole.pid)
         while whole.poll() is None:
-            most = max(most, compiler.resident_gib(process))
+            most = max(most, compiler.resident_gib(whole.pid))
             time.sleep(1)
         assert whole.returncode == 0
         return (time.perf_counter() - began) / 60, most

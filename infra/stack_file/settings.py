@@ -55,7 +55,7 @@ type Absent[T] = Annotated[T | None, BeforeValidator(_empty_is_absent)]
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # only the class that is used is built
 
 
 class DataOptions(_Frozen):

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from infra.paths import INSTALLED, ROOT
 from infra.preview.fit import errors
 from infra.preview.fit.compile_request import CompileRequest
@@ -93,12 +91,11 @@ def _environment(work: Path) -> dict[str, str]:
 def _watch(child: subprocess.Popen[bytes], output: Path, limits: CompileLimits, progress: Progress) -> str | None:
     """Wait for the child; why it was stopped, or None."""
     began, reported_s = time.monotonic(), -_SAY_EVERY_S
-    process = psutil.Process(child.pid)
     while child.poll() is None:
         elapsed = time.monotonic() - began
         if elapsed > limits.timeout_s:
             return f"the compile took longer than {limits.timeout_s:.0f} s; raise fit_timeout_s"
-        used = resident_gib(process)
+        used = resident_gib(child.pid)
         if used > limits.memory_gib:
             return (
                 f"the compile took more than {limits.memory_gib:g} GiB of memory ({used:.1f}); "
@@ -117,9 +114,12 @@ def _phase(output: Path) -> str:
     return phases[-1] if phases else "starting"
 
 
-def resident_gib(process: psutil.Process) -> float:
+def resident_gib(pid: int) -> float:
     """Of the process and its children, in GiB; 0 once it has ended."""
+    import psutil  # here: every preview imports this module, and few compile
+
     try:
+        process = psutil.Process(pid)
         family = [process, *process.children(recursive=True)]
         return sum(member.memory_info().rss for member in family) / 2**30
     except psutil.Error:
