@@ -22,7 +22,7 @@ class _Compute(pulumi.CustomResource):
 
 
 class VpcNetwork(_Compute):
-    token = "gcp:compute/network:VpcNetwork"
+    token = "gcp:compute/network:Network"
 
 
 class Subnetwork(_Compute):
