@@ -25,7 +25,6 @@ from infra.emulators.tpu_api import Timings, TpuApi, messages
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.records import Request
 from infra.paths import ROOT
-from infra.targets.tpu_vm.plan import artifacts
 from infra.targets.tpu_vm.provider.tpu_inputs import fingerprint
 from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 from tests.engine import test_foundation
@@ -111,7 +110,7 @@ def restore(clone: Clone, target: str, version: str, api: TpuApi | None = None) 
             name = str(kept["name"])
             message = messages.parse("QueuedResource", kept["message"])
             api.cloud.create_request(Place.of(name), name.rpartition("/")[2], message)
-        open_store(artifacts(settings_of(LIKE, project=PROJECT))).put(bundle_key(values["{bundle}"]), state)
+        open_store(settings_of(LIKE, project=PROJECT).artifacts).put(bundle_key(values["{bundle}"]), state)
     return stack
 
 

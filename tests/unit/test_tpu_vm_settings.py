@@ -165,7 +165,7 @@ def test_a_stack_with_two_files_or_one_of_another_ending(tmp_path: Path, monkeyp
 
 def test_domain_scoped_project_works_in_names_urls_and_labels() -> None:
     settings = made(project="example.com:thing", owner="example.com:me", host_secrets=["wandb"])
-    request = (planned := plan(settings)).request
+    request = plan(settings).request
     assert (
         request.path("us-east5-b") == "projects/example.com:thing/locations/us-east5-b/queuedResources/slipway-v6e-32"
     )
@@ -177,7 +177,7 @@ def test_domain_scoped_project_works_in_names_urls_and_labels() -> None:
     assert problems(request) == []
     (bucket,) = re.findall(r"gs://(slipway-artifacts-[a-z0-9-]+)", str(request.metadata["startup-script"]))[:1]
     assert google_checks.bucket_name_problem(bucket) is None
-    assert planned.artifacts == f"gs://{bucket}"
+    assert settings.artifacts == f"gs://{bucket}"
     assert (
         "projects/example.com:thing/secrets/slipway-us-east5-wandb/versions/latest"
         in (request.metadata["startup-script"])

@@ -17,24 +17,25 @@ from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.targets.foundation.settings import how_to_make
 
 BUCKET_PATIENCE_S = 10.0
-_QUOTA_SERVICE = "tpu"
 
 
-def training_needs(settings: CloudTrainingSettings, services: tuple[str, ...], permissions: Mapping[str, str]) -> Needs:
-    """services and permissions: what the target's own API asks for."""
+def training_needs(
+    settings: CloudTrainingSettings, services: tuple[str, ...], permissions: Mapping[str, str], quota_service: str
+) -> Needs:
+    """services, permissions: what the target's own API asks for; quota_service: whose quota slices count against."""
     more: dict[str, Question] = {
-        "quota": lambda project: _quota(project, quota.of_purchase(Purchase.of(settings))),
+        "quota": lambda project: _quota(project, quota_service, quota.of_purchase(Purchase.of(settings))),
         "foundation": lambda _: _foundation(settings),
     }
     more |= {key: _bucket_question(settings, key, bucket) for key, bucket in settings.buckets_named.items()}
     return Needs(services, permissions, more=more)
 
 
-def _quota(project: GoogleProject, need: QuotaNeed) -> Finding:
+def _quota(project: GoogleProject, service: str, need: QuotaNeed) -> Finding:
     """Enough in one of the zones is enough: they are tried in turn. What is in use already is not told."""
     if need.name is None:
         return not_asked("quota", f"no source says which quota holds these {need.amount:,} {need.unit}")
-    has = {place: project.quota(_QUOTA_SERVICE, need.name, place) for place in need.places}
+    has = {place: project.quota(service, need.name, place) for place in need.places}
     told = {place: amount for place, amount in has.items() if amount is not None}
     if not told:
         return not_asked("quota", f"{need.name} has no value for {' or '.join(need.places)}")

@@ -58,11 +58,11 @@ def claim_artifacts(settings: TpuVmSettings, tpu_plan: TpuVmPlan) -> None:
     Raises SettingsError with the command that makes the bucket.
     """
     try:
-        uses.record(open_store(tpu_plan.artifacts, _PATIENCE_S), use_of(settings, tpu_plan))
+        uses.record(open_store(settings.artifacts, _PATIENCE_S), use_of(settings, tpu_plan))
     except NoBucketError:
         fix = how_to_make(settings.project, settings.place, settings.prefix)
         raise SettingsError(
-            f"there is no foundation in {settings.place} yet: no bucket {tpu_plan.artifacts}; {fix}"
+            f"there is no foundation in {settings.place} yet: no bucket {settings.artifacts}; {fix}"
         ) from None
     except StoreError as error:
         raise SettingsError(str(error)) from None
@@ -81,7 +81,7 @@ def slice_args(settings: TpuVmSettings, tpu_plan: TpuVmPlan) -> TpuSliceArgs:
         guard=TpuStackGuardInputs(
             settings.project, stack_label(settings.stack), list(settings.zones), label_value(settings.owner)
         ),
-        software=stored_software_args(tpu_plan.software, tpu_plan.artifacts, user),
+        software=stored_software_args(tpu_plan.software, settings.artifacts, user),
         request=request,
         ready=SliceReadyInputs(
             request=dataclasses.asdict(request),

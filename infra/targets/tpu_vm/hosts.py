@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from infra.targets.tpu_vm.plan import artifacts
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
 
 def store(settings: TpuVmSettings) -> str:
-    return artifacts(settings)
+    return settings.artifacts

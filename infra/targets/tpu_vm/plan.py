@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra import durations
+from infra.google_cloud.api import SCOPE
 from infra.host_software.derive import HostSoftware, host_software
 from infra.names import placeholder_problem
 from infra.paths import TRAINING, WORK
@@ -28,8 +29,6 @@ from infra.targets.tpu_vm.settings import TpuVmSettings
 from infra.targets.tpu_vm.startup_script import HostScript, startup_script
 from training.run_spec import RunSpec
 
-SCOPE = "https://www.googleapis.com/auth/cloud-platform"  # what the account may do is said by its roles
-
 
 @dataclass(frozen=True)
 class TpuVmPlan:
@@ -37,7 +36,6 @@ class TpuVmPlan:
 
     spec: RunSpec
     software: HostSoftware
-    artifacts: str  # the store that hosts read
     request: QueuedResourceInputs
     facts: StackFacts
     notices: tuple[str, ...]
@@ -65,17 +63,12 @@ def plan(
     script = startup_script(host_script(settings, software.bundle), (TRAINING / "bootstrap.sh").read_text())
     request = request_inputs(settings, script)
     notices = (*facts.lines(), *software.notices, *warnings)
-    return TpuVmPlan(spec, software, artifacts(settings), request, facts, notices)
+    return TpuVmPlan(spec, software, request, facts, notices)
 
 
 def run_spec(settings: TpuVmSettings) -> RunSpec:
     """What the hosts run; checkpoints go to the foundation's bucket, below the stack's name."""
-    return run_plan.run_spec(settings, f"gs://{settings.names.checkpoints_bucket}/{settings.stack}", None)
-
-
-def artifacts(settings: TpuVmSettings) -> str:
-    """Where hosts read wheels and bundles."""
-    return f"gs://{settings.names.artifacts_bucket}"
+    return run_plan.run_spec(settings, settings.runs, None)
 
 
 def host_script(settings: TpuVmSettings, bundle: str) -> HostScript:
@@ -85,7 +78,7 @@ def host_script(settings: TpuVmSettings, bundle: str) -> HostScript:
         slices=settings.slices,
         hosts_per_slice=row.hosts,
         chips_per_host=row.chips_per_host,
-        artifacts=artifacts(settings),
+        artifacts=settings.artifacts,
         bundle=bundle,
         secrets=tuple((name, settings.names.secret_path(name)) for name in settings.host_secrets),
     )
@@ -110,7 +103,7 @@ def request_inputs(settings: TpuVmSettings, script: str) -> QueuedResourceInputs
             }
         ],
         service_account=settings.service_account or names.account_email,
-        scopes=[SCOPE],
+        scopes=[SCOPE],  # what the account may do is said by its roles
         labels=settings.all_labels,
         tags=list(settings.tags),
         metadata={"startup-script": script, "enable-guest-attributes": "TRUE"},
