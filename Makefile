@@ -11,7 +11,7 @@ ONLY ?=
 BIN := .venv/bin
 HOST_PYTHON = $$(tools/host-env.sh)
 
-.PHONY: help setup up preview destroy lint test test-gcloud bench golden lock clean
+.PHONY: help setup up preview destroy lint test quick soak test-times defects flaky test-gcloud bench golden lock
 
 help:
 	@sed -n '1,3s/^# //p' Makefile
@@ -36,10 +36,35 @@ lint: setup
 	$(BIN)/pyright -p training --pythonpath "$(HOST_PYTHON)"
 	$(BIN)/shellcheck -x tools/*.sh training/*.sh infra/providers/pulumi-resource-slipway infra/standins/pulumi-resource-gcp infra/standins/google/pulumi-resource-gcp .ci/run
 
-# Two environments, two sessions: the operator's, a module per core at a time, and the hosts' (with MaxText).
+# ONLY='tests/unit/test_cost.py tests/...': those alone, in either environment. ARGS: for pytest. SEED: which sample of
+# the cases that `make soak` runs in full. REPEAT=1: what failed runs once more, alone, as CI does it.
+SEED ?= 1
+REPEAT ?=
+export ONLY ARGS
+SUITE = $(BIN)/python -m tests.suite --only "$$ONLY" --args "$$ARGS"
 test: setup
-	$(BIN)/pytest tests/unit tests/engine -n 2 --dist loadscope $(ARGS)
-	PATH="$$PWD/$(BIN):$$PATH" "$(HOST_PYTHON)" -m pytest tests/training $(ARGS)
+	@$(SUITE) --seed $(SEED) $(if $(REPEAT),--repeat)
+
+# What a change breaks is mostly found here, in a minute and a half: no engine, no trainings.
+quick: lint
+	@ONLY="$${ONLY:-tests/unit}" $(SUITE) --quick
+
+# Every case of every fault, kill and request; needs about half an hour.
+soak: setup
+	@$(SUITE) --soak
+
+# Measures anew how long each module takes, by which make test divides the work; nothing else should be running.
+test-times: setup
+	@$(SUITE) --record-times
+
+# Deliberate mistakes, one at a time, and whether the tests that should find them do. ONLY: a part of a name or file.
+defects: setup
+	@$(BIN)/python -m tests.suite.defects --only "$$ONLY"
+
+# The whole suite N times in random order with busy cores; prints what did not pass each time.
+N ?= 5
+flaky: setup
+	@$(BIN)/python -m tests.suite.flaky $(N)
 
 # The emulator against the real gcloud; SLIPWAY_GOLDEN=1 writes what it sends into tests/golden/gcloud/.
 test-gcloud: setup
@@ -51,7 +76,7 @@ golden: setup
 	@SLIPWAY_GOLDEN=1 $(BIN)/pytest $$(grep -l check_golden tests/unit/*.py tests/engine/*.py)
 
 bench: setup
-	@SLIPWAY_HOST_PYTHON="$(HOST_PYTHON)" $(BIN)/python -m bench $(ONLY)
+	@SLIPWAY_HOST_PYTHON="$(HOST_PYTHON)" $(BIN)/python -m bench "$$ONLY"
 
 # Resolves again and writes every lock of training/locks/; CHANNEL=nightly only those of the vendor's nightly index.
 CHANNEL ?= stable

@@ -9,6 +9,8 @@ import pytest
 
 from tests.clean_environment import clean
 
+pytest_plugins = ["tests.suite.plugin"]
+
 
 def pytest_configure(config: pytest.Config) -> None:
     scratch = tempfile.mkdtemp(prefix="slipway-tests-")

@@ -27,6 +27,8 @@ from training.plan import Plan
 _TAIL_LINES = 400
 _PEER_GRACE_S = 2.0  # a lost host was often told to stop, and so is this one a moment later
 _UNHEALTHY = re.compile(r"tasks are unhealthy.*?:\n(?P<tasks>[\d\n ,]+)")
+# On CPU devices hosts exchange numbers through Gloo, whose own thread ends the process where a peer's half is missing.
+_GLOO_ABORT = re.compile(r"gloo::|Is there a distributed collective mismatch")
 
 
 def run(plan: Plan, plan_path: Path, environ: Mapping[str, str]) -> HostStatus:
@@ -101,7 +103,7 @@ def translate(code: int, stderr: str, plan: Plan, stopping: bool) -> tuple[ExitC
     )
 
 
-_COORDINATOR, _NEVER_MET = "coordinator", "never met"
+_COORDINATOR, _NEVER_MET, _EXCHANGE = "coordinator", "never met", "exchange"
 
 
 def _lost_host(stderr: str) -> str:
@@ -112,7 +114,7 @@ def _lost_host(stderr: str) -> str:
         return _NEVER_MET
     if "Failed to send RPC to coordination service" in stderr or "leader task was preempted" in stderr:
         return _COORDINATOR
-    return ""
+    return _EXCHANGE if _GLOO_ABORT.search(stderr) else ""
 
 
 def _about_lost_host(lost: str, plan: Plan) -> str:
@@ -121,6 +123,10 @@ def _about_lost_host(lost: str, plan: Plan) -> str:
         return f"{met}; see the other hosts"
     if lost == _COORDINATOR:
         return f"host 0 was lost (the coordinator {plan.coordinator} is gone); see host 0 for why"
+    if lost == _EXCHANGE:
+        if plan.count == 2:
+            return f"host {1 - plan.index} was lost (in the middle of an exchange); see host {1 - plan.index} for why"
+        return "another host was lost in the middle of an exchange; see the host that ended first for why"
     if str(plan.index) in lost.split(", "):
         return f"no host gave a sign of life for {plan.heartbeat_s} s, this one included: the machine stood still"
     return f"host {lost} was lost (no sign of life for {plan.heartbeat_s} s); see host {lost} for why"

@@ -57,6 +57,7 @@ class Project:
             "name: sample\nruntime: python\nplugins: {providers: [{name: sample, path: plugin}]}\n"
         )
         (directory / "__main__.py").write_text(_PROGRAM)
+        (directory / "pip.py").symlink_to(ROOT / "infra" / "pip.py")  # the engine's Python host asks it
         project = cls(directory)
         project.declare({})
         made = project.run("stack", "init", "t")

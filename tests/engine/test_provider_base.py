@@ -70,15 +70,13 @@ def test_drift_is_seen_without_asking_and_mended(project: Project) -> None:
     assert (project.directory / "a").exists()
 
 
-def test_wrong_inputs_stop_before_anything_is_made(project: Project) -> None:
+def test_what_goes_wrong_is_one_sentence_and_the_state_has_what_exists(project: Project) -> None:
     project.declare({"a": thing(project, size="large", colour="red"), "b": thing(project, "b")})
     tried = project.run("preview", "--stack", "t")
     assert tried.returncode != 0
     assert "'size' is 'large', expected int" in tried.stdout
     assert "'colour' is not an input of sample:index:Thing" in tried.stdout
 
-
-def test_refusal_is_one_sentence_and_leaves_nothing_in_the_state(project: Project) -> None:
     project.declare({"a": thing(project, trouble="refuse")})
     tried = project.up()
     assert tried.returncode != 0
@@ -86,23 +84,20 @@ def test_refusal_is_one_sentence_and_leaves_nothing_in_the_state(project: Projec
     assert "Traceback" not in tried.stdout + tried.stderr
     assert project.state() == {}
 
-
-def test_failure_after_accept_keeps_the_id(project: Project) -> None:
-    project.declare({"a": thing(project, trouble="fail")})
-    tried = project.up()
-    assert tried.returncode != 0
-    assert "made, but it never became ready" in tried.stdout + tried.stderr
-    assert project.state()["a"]["id"] == str(project.directory / "a")
-    assert project.run("destroy", "--yes", "--stack", "t").returncode == 0
-    assert not (project.directory / "a").exists()
-
-
-def test_a_fault_of_ours_names_the_place(project: Project) -> None:
     project.declare({"a": thing(project, trouble="fault")})
     tried = project.up()
     assert tried.returncode != 0
     assert "fault in slipway (provider.py:" in tried.stdout + tried.stderr
     assert "KeyError: 'nobody expected this'" in tried.stdout + tried.stderr
+    assert project.state() == {}
+
+    project.declare({"a": thing(project, trouble="fail")})
+    tried = project.up()
+    assert tried.returncode != 0
+    assert "made, but it never became ready" in tried.stdout + tried.stderr
+    assert project.state()["a"]["id"] == str(project.directory / "a"), "what exists keeps its id"
+    assert project.run("destroy", "--yes", "--stack", "t").returncode == 0
+    assert not (project.directory / "a").exists()
 
 
 def test_progress_is_shown_and_the_timeout_of_the_engine_ends_a_create(project: Project) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.engine.project import Project
+from tests.engine.provider_client import Provider, provider
 
 ENDPOINT = "THINGS_ENDPOINT"
 EMULATOR = "http://127.0.0.1:1"
@@ -31,29 +33,32 @@ def said(project: Project, *arguments: str) -> str:
     return " ".join((done.stdout + done.stderr).split())
 
 
-@pytest.mark.parametrize("verb", ["destroy", "refresh", "up"])
 def test_what_was_made_at_the_real_service_is_not_touched_at_an_emulator(
-    project: Project, monkeypatch: pytest.MonkeyPatch, verb: str
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`destroy` said "6 deleted" at an emulator, and the node ran on."""
     assert project.up().returncode == 0
     assert project.state()["a"]["outputs"]["service"] == "things.example.com"
     monkeypatch.setenv(ENDPOINT, EMULATOR)
-    assert (
-        f"a ({project.directory}/a) was made at things.example.com, but {EMULATOR} would be asked now: it was not "
-        f"touched, and may be running and billed; run `unset {ENDPOINT}`, then the same command again"
-    ) in said(project, verb, "--yes", "--skip-preview")
-    assert (project.directory / "a").exists()
+    for verb in ("destroy", "refresh", "up"):
+        assert (
+            f"a ({project.directory}/a) was made at things.example.com, but {EMULATOR} would be asked now: it was not "
+            f"touched, and may be running and billed; run `unset {ENDPOINT}`, then the same command again"
+        ) in said(project, verb, "--yes", "--skip-preview")
+        assert (project.directory / "a").exists()
     assert project.state()["a"]["outputs"]["service"] == "things.example.com"
     monkeypatch.delenv(ENDPOINT)
     assert project.run("destroy", "--yes", "--stack", "t").returncode == 0
     assert not (project.directory / "a").exists()
 
 
-def test_a_preview_at_another_service_fails_too_and_so_does_the_way_back(
+def test_who_answers_is_said_and_the_way_back_to_the_real_service_is_closed_too(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where the engine was not started by our wrapper, which says it first."""
     monkeypatch.setenv(ENDPOINT, EMULATOR)
+    notice = f"warning: {ENDPOINT} is {EMULATOR}: that server answers, not things.example.com"
+    assert notice in project.run("preview", "--stack", "t").stdout
     assert project.up().returncode == 0
     monkeypatch.delenv(ENDPOINT)
     assert (
@@ -61,15 +66,7 @@ def test_a_preview_at_another_service_fails_too_and_so_does_the_way_back(
         f"{ENDPOINT}={EMULATOR}`, with that emulator running, then the same command again; if it is gone for good: "
         f"pulumi state delete 'urn:pulumi:t::sample::sample:index:Thing::a'"
     ) in said(project, "preview")
-
-
-def test_an_engine_that_was_not_started_by_our_wrapper_says_who_answers(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv(ENDPOINT, EMULATOR)
-    notice = f"warning: {ENDPOINT} is {EMULATOR}: that server answers, not things.example.com"
-    assert notice in project.run("preview", "--stack", "t").stdout
-    assert project.up().returncode == 0
     assert notice in project.run("destroy", "--yes", "--stack", "t").stdout
 
 
@@ -94,7 +91,13 @@ def test_a_state_that_does_not_say_where_is_believed_only_where_the_thing_is_the
 
 
 def test_an_input_that_is_newer_than_the_state_and_has_its_default_is_no_change(project: Project) -> None:
-    """An upgrade of Slipway would have replaced live slices."""
+    """An upgrade of Slipway would have replaced live slices. An optional input may be left out and given."""
+    assert project.up().returncode == 0
+    project.declare({"a": thing(project, note="n", parts=[{"a": 1}])})
+    assert project.up().returncode == 0
+    assert project.state()["a"]["inputs"]["note"] == "n"
+    project.declare({"a": thing(project)})
+    assert "[diff: ~note,parts]" in project.run("preview", "--stack", "t").stdout
     assert project.up().returncode == 0
 
     def before_there_was_paint(resource: dict[str, Any]) -> None:
@@ -125,6 +128,12 @@ def test_a_state_of_a_newer_release_is_left_alone(project: Project) -> None:
     assert (project.directory / "a").exists()
 
 
+@pytest.fixture(scope="module")
+def sample() -> Iterator[Provider]:
+    with provider("tests.engine.sample.provider") as one:
+        yield one
+
+
 @pytest.mark.parametrize(
     ("inputs", "sentence"),
     [
@@ -137,17 +146,7 @@ def test_a_state_of_a_newer_release_is_left_alone(project: Project) -> None:
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_whatever_is_wrong_with_inputs_is_a_sentence(project: Project, inputs: dict[str, Any], sentence: str) -> None:
-    project.declare({"a": thing(project, **inputs)})
-    shown = said(project, "preview")
-    assert sentence in shown
-    assert "Traceback" not in shown
-
-
-def test_an_optional_input_may_be_left_out_and_given(project: Project) -> None:
-    assert project.up().returncode == 0
-    project.declare({"a": thing(project, note="n", parts=[{"a": 1}])})
-    assert project.up().returncode == 0
-    assert project.state()["a"]["inputs"]["note"] == "n"
-    project.declare({"a": thing(project)})
-    assert "[diff: ~note,parts]" in project.run("preview", "--stack", "t").stdout
+def test_whatever_is_wrong_with_inputs_is_a_sentence(sample: Provider, inputs: dict[str, Any], sentence: str) -> None:
+    (told,) = sample.check("sample:index:Thing", {"path": "/a", "size": 1} | inputs)
+    assert sentence in told
+    assert "Traceback" not in told

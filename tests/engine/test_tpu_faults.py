@@ -85,6 +85,7 @@ def deployment(clone: Clone, tmp_path: Path, request: pytest.FixtureRequest) -> 
         yield Deployment(clone, api, stack)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("kind", "rpc"),
     [
@@ -104,27 +105,27 @@ def test_a_fault_that_passes_is_not_even_noticed(deployment: Deployment, kind: F
     deployment.destroy()
 
 
-@pytest.mark.parametrize(
-    ("kind", "sentence"),
-    [
+def test_a_refusal_says_call_resource_and_next_step(deployment: Deployment) -> None:
+    for kind, sentence in (
         (FaultKind.DENIED, "have it granted (roles/tpu.admin), or run `gcloud auth application-default login`"),
-        (FaultKind.OPERATION_ERROR, "An internal error has occurred (a fault of the emulator).; run `pulumi up` again"),
-    ],
-    ids=lambda value: value.name if isinstance(value, FaultKind) else "",
-)
-def test_a_refusal_says_call_resource_and_next_step(deployment: Deployment, kind: FaultKind, sentence: str) -> None:
-    deployment.api.fail(kind, "CreateQueuedResource")
-    tried = deployment.up()
-    assert tried.returncode != 0
-    assert f"cannot create projects/{PROJECT}/locations/us-east5-b/queuedResources/slipway-v6e-8--" in said(tried)
-    assert sentence in " ".join(said(tried).split())
-    assert "Traceback" not in said(tried)
-    assert deployment.api.cloud.requests == {}
+        (
+            FaultKind.OPERATION_ERROR,
+            "An internal error has occurred (a fault of the emulator).; run `pulumi up` again",
+        ),
+    ):
+        deployment.api.fail(kind, "CreateQueuedResource")
+        tried = deployment.up()
+        assert tried.returncode != 0
+        assert f"cannot create projects/{PROJECT}/locations/us-east5-b/queuedResources/slipway-v6e-8--" in said(tried)
+        assert sentence in " ".join(said(tried).split())
+        assert "Traceback" not in said(tried)
+        assert deployment.api.cloud.requests == {}
     assert deployment.up().returncode == 0
     deployment.check_up()
     deployment.destroy()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("verb", ["up", "destroy"])
 @pytest.mark.parametrize("kind", [FaultKind.TIMEOUT, FaultKind.TIMEOUT_AFTER], ids=lambda kind: kind.name)
 def test_killed_in_the_middle_of_asking(deployment: Deployment, kind: FaultKind, verb: str) -> None:
@@ -137,6 +138,7 @@ def test_killed_in_the_middle_of_asking(deployment: Deployment, kind: FaultKind,
     deployment.destroy()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("kind", "rpc"),
     [
@@ -164,6 +166,7 @@ def test_a_fault_while_labels_change_is_not_even_noticed(deployment: Deployment)
     deployment.destroy()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("verb", ["up", "destroy"])
 def test_killed_while_labels_change(deployment: Deployment, verb: str) -> None:
     assert deployment.up().returncode == 0
@@ -220,39 +223,32 @@ def test_a_preempted_slice_is_drift_in_the_next_preview_and_up_brings_it_back(de
     deployment.destroy()
 
 
-def test_orphans_are_what_belongs_to_no_stack(deployment: Deployment) -> None:
+def test_orphans_are_what_belongs_to_no_stack_and_an_owner_is_found_in_each_spelling(deployment: Deployment) -> None:
+    """The incident: `--owner me@example.com`, as the stack file says it, found nothing and the slice billed on."""
+
+    def orphans(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return deployment.clone.run("slipway", "orphans", PROJECT, *arguments)
+
     assert deployment.up().returncode == 0
-    everybodys = deployment.clone.run("slipway", "orphans", PROJECT, "--delete")
+    everybodys = orphans("--delete")
     assert everybodys.stderr.endswith(
         "error: --delete needs --owner: what belongs to no stack of this backend may be somebody else's and running\n"
     )
-    mine = ("--owner", "me@example.com", "--delete")
-    kept = deployment.clone.run("slipway", "orphans", PROJECT, *mine)
+    kept = orphans("--owner", "me@example.com", "--delete")
     assert "2 with our label, 0 of no stack of this backend" in said(kept)
     removed = deployment.clone.run("pulumi", "stack", "rm", deployment.stack, "--force", "--yes", "--preserve-config")
     assert removed.returncode == 0, said(removed)  # as a lost laptop
-    shown = deployment.clone.run("slipway", "orphans", PROJECT)
-    assert "2 with our label, 2 of no stack of this backend" in said(shown)
-    assert len(deployment.api.cloud.requests) == 1
-    deleted = deployment.clone.run("slipway", "orphans", PROJECT, *mine)
-    assert (deleted.returncode, deployment.api.cloud.requests, deployment.api.cloud.nodes) == (0, {}, {})
-
-
-def test_orphans_of_an_owner_are_found_by_the_address_and_by_the_label_that_it_becomes(deployment: Deployment) -> None:
-    """The incident: `--owner me@example.com`, as the stack file says it, found nothing and the slice billed on."""
-    assert deployment.up().returncode == 0
-    removed = deployment.clone.run("pulumi", "stack", "rm", deployment.stack, "--force", "--yes", "--preserve-config")
-    assert removed.returncode == 0, said(removed)
+    assert "2 with our label, 2 of no stack of this backend" in said(orphans())
     for owner in ("me@example.com", "Me@Example.com", "me-example-com"):
-        shown = deployment.clone.run("slipway", "orphans", PROJECT, "--owner", owner)
+        shown = orphans("--owner", owner)
         assert "2 with our label, 2 of no stack of this backend and of owner me-example-com\n" in shown.stdout
-    nobody = deployment.clone.run("slipway", "orphans", PROJECT, "--owner", "@", "--delete")
+    nobody = orphans("--owner", "@", "--delete")
     assert (nobody.returncode, nobody.stderr.splitlines()[-1]) == (
         2,
         "error: owner '@' has no letter or digit, so no label is of it; give the `owner` of a stack file",
     )
-    other = deployment.clone.run("slipway", "orphans", PROJECT, "--owner", "you@example.com", "--delete")
+    other = orphans("--owner", "you@example.com", "--delete")
     assert "2 with our label, 0 of no stack of this backend and of owner you-example-com\n" in other.stdout
     assert len(deployment.api.cloud.requests) == 1
-    deleted = deployment.clone.run("slipway", "orphans", PROJECT, "--owner", "me@example.com", "--delete")
+    deleted = orphans("--owner", "me@example.com", "--delete")
     assert (deleted.returncode, deployment.api.cloud.requests, deployment.api.cloud.nodes) == (0, {}, {})

@@ -1,6 +1,7 @@
 """Every call of a verb x every fault x what becomes of the engine, each in processes of its own that are really killed.
 
-    python -m tests.unit.fault_matrix <verb>...      prints one JSON object: cases, failures; `answers`: all of ANSWERS
+    python -m tests.unit.fault_matrix [--few SHARE SEED] <verb>...
+                              prints one JSON object: cases, those that ran, failures; `answers`: all of ANSWERS
 
 A parent without threads imports everything once and forks per case; each case forks an actor, which plays engine and
 provider over the provider's own resources, and serves it an emulator. The actor's clock is the emulator's: whenever it
@@ -13,7 +14,9 @@ from __future__ import annotations
 import copy
 import gc
 import json
+import math
 import os
+import random
 import signal
 import sys
 import time
@@ -357,12 +360,13 @@ def _check_up(api: TpuApi, stack: Stack) -> None:
 # --- all cases ---
 
 
-def main(verbs: list[str]) -> None:
+def main(verbs: list[str], share: float = 1.0, seed: str = "") -> None:
     starts = _in_child(lambda: {verb: start_of(verb) for verb in verbs})
     every = [case for verb in verbs for case in cases(verb, starts[verb].calls)]
+    ran = random.Random(seed).sample(every, math.ceil(len(every) * share)) if share < 1 else every
     failures: list[str] = []
     running: dict[int, Case] = {}
-    todo = list(every)
+    todo = list(ran)
     gc.collect()
     gc.disable()  # a case ends soon; a collection would copy every page that it shares with its parent
     gc.freeze()
@@ -385,7 +389,7 @@ def main(verbs: list[str]) -> None:
         case = running.pop(ended)
         if code:
             failures.append(str(case))
-    print(json.dumps({"verbs": verbs, "cases": len(every), "failures": failures}))
+    print(json.dumps({"verbs": verbs, "cases": len(every), "ran": len(ran), "failures": failures}))
 
 
 def _in_child[T](act: Callable[[], T]) -> T:
@@ -408,4 +412,8 @@ if __name__ == "__main__":
     for name in os.environ.keys() - {"HOME", "PATH"}:
         del os.environ[name]  # each call of an HTTP client looks for proxies among them
     os.environ[tpu_cleanup.APPEARS] = _APPEARS_S
-    main(list(ANSWERS) if sys.argv[1:] == ["answers"] else sys.argv[1:])
+    _verbs = sys.argv[1:]
+    _few: tuple[float, str] = (1.0, "")
+    if _verbs[0] == "--few":
+        _few, _verbs = (float(_verbs[1]), _verbs[2]), _verbs[3:]
+    main(list(ANSWERS) if _verbs == ["answers"] else _verbs, *_few)

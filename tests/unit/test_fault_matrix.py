@@ -1,4 +1,7 @@
-"""0 orphans and 0 doubles, whichever call fails in whichever way and whatever is killed. See fault_matrix.py."""
+"""0 orphans and 0 doubles, whichever call fails in whichever way and whatever is killed. See fault_matrix.py.
+
+`make test` runs one case in eight, by seed; `make soak` and `make bench ONLY=safe_money` run all.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,19 @@ import pytest
 from infra.paths import ROOT
 
 FEWEST = {"create": 280, "update": 280, "recover": 360, "move": 440, "refresh": 130, "destroy": 350, "answers": 600}
+SHARE = 1 / 8
 
 
+@pytest.mark.long
+@pytest.mark.sample(len(FEWEST))
 @pytest.mark.parametrize("verb", FEWEST)
-def test_fault_matrix(verb: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.unit.fault_matrix", verb], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+def test_fault_matrix(verb: str, pytestconfig: pytest.Config) -> None:
+    seed = str(pytestconfig.getoption("--seed"))
+    few = () if pytestconfig.getoption("--soak") else ("--few", str(SHARE), seed)
+    command = [sys.executable, "-m", "tests.unit.fault_matrix", *few, verb]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
-    print(f"{verb}: {result['cases']} cases, {len(result['failures'])} failures")
+    print(f"{verb}: {result['ran']} of {result['cases']} cases, {len(result['failures'])} failures")
     assert result["failures"] == [], done.stderr
     assert result["cases"] >= FEWEST[verb]

@@ -1,0 +1,163 @@
+"""`make test`: the operator's tests and the hosts', each in its environment, and at the end what a person looks for.
+
+    python -m tests.suite [--only TESTS] [--args ARGS] [--quick] [--repeat] [--shuffle SEED]
+
+Owns which tests run where and what is said at the end: which tests failed with the command that repeats each alone, and
+which took longest. What happens inside a session of pytest is in plugin.py and schedule.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.suite import times
+
+ROOT = Path(__file__).resolve().parents[2]
+WORK = ROOT / ".slipway" / "suite"
+HOSTS = "tests/training"
+OPERATORS = ("tests/unit", "tests/engine")
+_WORKERS = ("-n", "2")
+MOST_REPEATED = 5
+
+
+@dataclass(frozen=True)
+class Result:
+    """A test that has run. name: pytest's, from the root of the repository; outcome: passed, failed or skipped."""
+
+    name: str
+    outcome: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Session:
+    """One call of pytest in one of the two environments."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+
+    def run(self, work: Path) -> tuple[int, list[Result]]:
+        """pytest's exit code, and what has run; it is in a file of `work` as well."""
+        work.mkdir(parents=True, exist_ok=True)
+        file = work / f"{self.name}.jsonl"
+        file.unlink(missing_ok=True)
+        command = [*self.command, "--results", str(file)]
+        code = subprocess.run(command, cwd=ROOT, env=os.environ | dict(self.environment), check=False).returncode
+        lines = file.read_text().splitlines() if file.exists() else []
+        return code, [Result(**json.loads(line)) for line in lines]
+
+
+def sessions(tests: Sequence[str], arguments: Sequence[str]) -> list[Session]:
+    """What runs these tests (all, where none is given)."""
+    operators = [test for test in tests if not test.startswith(HOSTS)]
+    hosts = [test for test in tests if test.startswith(HOSTS)]
+    found: list[Session] = []
+    if operators or not tests:
+        workers = () if operators and all(test.partition("::")[0].endswith(".py") for test in operators) else _WORKERS
+        command = (sys.executable, "-m", "pytest", *(operators or OPERATORS), *workers, *arguments)
+        found.append(Session("operator", command))
+    if hosts or not tests:
+        python = subprocess.run(["tools/host-env.sh"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        command = (python.strip(), "-m", "pytest", *(hosts or [HOSTS]), *arguments)
+        found.append(Session("hosts", command, (("PATH", path),)))
+    return found
+
+
+def chosen(only: str) -> list[str]:
+    """Names of tests, several apart by spaces; a name may have spaces itself."""
+    return re.split(r"\s+(?=tests/)", only.strip()) if only.strip() else []
+
+
+def command_for(test: str) -> str:
+    """What repeats one test alone. make takes a dollar for a variable of its own."""
+    return f"make test ONLY={shlex.quote(test.replace('$', '$$'))}"
+
+
+def report(results: Sequence[Result], wall_s: float, flaky: Iterable[str] = ()) -> str:
+    """The end of the output: counts, what failed, what took longest, and at the very end what passed when repeated."""
+    again = list(flaky)
+    failed = [result.name for result in results if result.outcome == "failed" and result.name not in again]
+    passed = sum(result.outcome == "passed" for result in results) + len(again)
+    lines = ["", f"{passed} passed, {len(failed)} failed", f"{wall_s:.0f} s"]
+    if failed:
+        lines += ["", "failed; each alone:", *(f"  {command_for(name)}" for name in failed)]
+    slowest = sorted(results, key=lambda result: -result.seconds)[:15]
+    lines += ["", "slowest:", *(f"  {result.seconds:6.1f} s  {result.name}" for result in slowest)]
+    lines += [f"flaky: {name}" for name in again]
+    return "\n".join(lines)
+
+
+def repeated(failed: Sequence[str], arguments: Sequence[str], work: Path) -> list[str]:
+    """Those of the failed that pass alone."""
+    if len(failed) > MOST_REPEATED:
+        print(f"{len(failed)} tests failed; more than {MOST_REPEATED} are not repeated")
+        return []
+    passed: list[str] = []
+    for name in failed:
+        print(f"\nonce more, alone: {name}", flush=True)
+        if all(session.run(work / "repeated")[0] == 0 for session in sessions([name], arguments)):
+            passed.append(name)
+    return passed
+
+
+def exit_code(codes: Sequence[int], results: Sequence[Result], flaky: Sequence[str]) -> int:
+    """Of the whole suite. codes: pytest's, which also tells what no result does, as a name that matches nothing."""
+    failed = {result.name for result in results if result.outcome == "failed"}
+    explained = all(code == 0 or (code == 1 and failed) for code in codes)
+    return 0 if results and explained and failed <= set(flaky) else 1
+
+
+def main() -> int:
+    """0 if all passed, those that passed when repeated included."""
+    parser = argparse.ArgumentParser(prog="make test")
+    parser.add_argument("--only", default="", help="files, folders or tests, as pytest names them")
+    parser.add_argument("--args", default="", help="for pytest, in both environments")
+    parser.add_argument(
+        "--repeat", action="store_true", help=f"repeat what failed, alone, if it is {MOST_REPEATED} at most"
+    )
+    parser.add_argument("--quick", action="store_true", help="without tests that are marked `long`")
+    parser.add_argument("--soak", action="store_true", help="all cases of sampled tests, and only of those")
+    parser.add_argument("--seed", type=int, default=1, help="which sample of them otherwise")
+    parser.add_argument("--shuffle", type=int, help="seed of a random order")
+    parser.add_argument(
+        "--record-times", action="store_true", help="write the measured times into tests/suite/times.json"
+    )
+    parser.add_argument("--work", type=Path, default=WORK, help="folder that gets the results as data")
+    options = parser.parse_args()
+    arguments = [*shlex.split(options.args), "--seed", str(options.seed)]
+    if options.quick:
+        arguments += ["-m", "not long"]
+    if options.soak:
+        arguments += ["--soak", "-m", "sample"]
+    if options.shuffle is not None:
+        arguments += ["--shuffle", str(options.shuffle)]
+    started = time.monotonic()
+    results: list[Result] = []
+    codes: list[int] = []
+    for session in sessions(chosen(options.only), arguments):
+        code, ran = session.run(options.work)
+        codes.append(code)
+        results += ran
+    failed = [result.name for result in results if result.outcome == "failed"]
+    flaky = repeated(failed, arguments, options.work) if options.repeat and failed else []
+    if options.record_times:
+        seconds = times.by_module((result.name, result.seconds) for result in results)
+        times.TIMES.write_text(json.dumps(seconds, indent=1) + "\n")
+    print(report(results, time.monotonic() - started, flaky))
+    return exit_code(codes, results, flaky)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

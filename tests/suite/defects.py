@@ -1,0 +1,179 @@
+"""Deliberate defects, and whether the tests that should find them do: `make defects [ONLY=name]`.
+
+`tests/defects/<room>.toml` lists them. Each is a change of one or two lines that a person could make by mistake, with
+the tests that find it. It is applied to a copy of the working tree, those tests are run there, and one must fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LISTS = ROOT / "tests" / "defects"
+_AT_ONCE = 2
+_TIMEOUT_S = 300
+_NO_TESTS = (4, 5)  # pytest: the name matches nothing
+
+
+class DefectError(Exception):
+    """A list that cannot be used: the text is not there, or a test is not."""
+
+
+@dataclass(frozen=True)
+class Defect:
+    """`old`, which stands exactly once in the file, becomes `new`."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    @property
+    def room(self) -> str:
+        return str(Path(self.file).parent)
+
+    def applied(self, text: str) -> str:
+        """The file's text with the defect in it."""
+        if text.count(self.old) != 1:
+            raise DefectError(f"{self.name}: its `old` stands {text.count(self.old)} times in {self.file}, not once")
+        return text.replace(self.old, self.new)
+
+
+def load() -> list[Defect]:
+    """All of tests/defects/."""
+    found: list[Defect] = []
+    for path in sorted(LISTS.glob("*.toml")):
+        for entry in tomllib.loads(path.read_text())["defect"]:
+            found.append(Defect(**entry | {"tests": tuple(entry["tests"])}))
+    return found
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of the working tree with the environments of this one."""
+
+    directory: Path
+
+    @classmethod
+    def make(cls, directory: Path) -> Copy:
+        listed = subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+        )
+        for name in listed.stdout.decode().split("\0"):
+            if name and (ROOT / name).is_file():
+                target = directory / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, target)
+        (directory / ".venv").symlink_to(ROOT / ".venv")
+        (directory / ".slipway").mkdir()
+        for shared in ("artifacts", "cache", "env", "installed"):
+            (ROOT / ".slipway" / shared).mkdir(parents=True, exist_ok=True)
+            (directory / ".slipway" / shared).symlink_to(ROOT / ".slipway" / shared)
+        subprocess.run(["git", "init", "-q"], cwd=directory, check=True)  # some tests ask git for the tree's files
+        subprocess.run(["git", "add", "-A"], cwd=directory, check=True)
+        return cls(directory)
+
+    def finds(self, defect: Defect) -> tuple[bool, str]:
+        """Whether one of its tests fails, and what they printed."""
+        path = self.directory / defect.file
+        sound = path.read_text()
+        path.write_text(defect.applied(sound))
+        try:
+            return self._run(defect)
+        finally:
+            path.write_text(sound)
+
+    def _run(self, defect: Defect) -> tuple[bool, str]:
+        printed = ""
+        for on_host in (False, True):
+            tests = [test for test in defect.tests if test.startswith("tests/training/") == on_host]
+            if not tests:
+                continue
+            python = self.directory / (".slipway/env/dev/bin/python" if on_host else ".venv/bin/python")
+            environment = os.environ | {
+                "PYTHONPATH": str(self.directory),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "PATH": os.pathsep.join([str(self.directory / ".venv" / "bin"), os.environ["PATH"]]),
+            }
+            done = subprocess.run(
+                [str(python), "-m", "pytest", "-x", "-p", "no:cacheprovider", *tests],
+                cwd=self.directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+                timeout=_TIMEOUT_S,
+            )
+            printed += done.stdout
+            if done.returncode in _NO_TESTS:
+                raise DefectError(
+                    f"{defect.name}: pytest knows no such tests: {' '.join(tests)}\n{done.stdout[-2000:]}"
+                )
+            if done.returncode:
+                return True, printed
+        return False, printed
+
+
+def main() -> int:
+    """0 if every defect is found."""
+    parser = argparse.ArgumentParser(prog="make defects")
+    parser.add_argument("--only", default="", help="those whose name, file or list contains this")
+    only: str = parser.parse_args().only
+    defects = [one for one in load() if only in one.name or only in one.file]
+    if not defects:
+        print(f"no defect whose name or file contains {only!r}", file=sys.stderr)
+        return 2
+    started = time.monotonic()
+    missed: list[str] = []
+    todo: queue.SimpleQueue[Defect] = queue.SimpleQueue()
+    for defect in defects:
+        todo.put(defect)
+
+    def work(directory: Path) -> None:
+        copy = Copy.make(directory)
+        while True:
+            try:
+                defect = todo.get_nowait()
+            except queue.Empty:
+                return
+            began = time.monotonic()
+            try:
+                found, printed = copy.finds(defect)
+            except (DefectError, subprocess.TimeoutExpired) as error:
+                found, printed = False, str(error)
+            print(f"{'found ' if found else 'MISSED'}  {time.monotonic() - began:5.1f} s  {defect.name}", flush=True)
+            if not found:
+                missed.append(defect.name)
+                print(printed[-3000:], flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="slipway-defects-") as scratch:
+        workers = [threading.Thread(target=work, args=(Path(scratch, str(number)),)) for number in range(_AT_ONCE)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    rooms = len({defect.room for defect in defects})
+    found = len(defects) - len(missed)
+    print(f"{found} of {len(defects)} defects found, in {rooms} rooms, {time.monotonic() - started:.0f} s")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
