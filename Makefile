@@ -11,7 +11,7 @@ ONLY ?=
 BIN := .venv/bin
 HOST_PYTHON = $$(tools/host-env.sh)
 
-.PHONY: help setup up preview destroy lint test quick soak test-times defects flaky test-gcloud bench golden lock
+.PHONY: help setup up preview destroy lint test quick soak test-times defects coverage flaky test-gcloud bench golden lock
 
 help:
 	@sed -n '1,3s/^# //p' Makefile
@@ -60,6 +60,10 @@ test-times: setup
 # Deliberate mistakes, one at a time, and whether the tests that should find them do. ONLY: a part of a name or file.
 defects: setup
 	@$(BIN)/python -m tests.suite.defects --only "$$ONLY"
+
+# What the suite covers of each room of infra/ and training/, against tests/suite/coverage.json.
+coverage: setup
+	@$(BIN)/python -m tests.suite.coverage measure
 
 # The whole suite N times in random order with busy cores; prints what did not pass each time.
 N ?= 5

@@ -30,6 +30,7 @@ BENCHMARKS = (
     "step_speed",
     "fit",
     "fresh_clone",
+    "suite",
 )
 
 

@@ -11,6 +11,8 @@ import psutil
 import pytest
 import yaml
 
+from infra.host_software import wheelhouses
+from infra.host_software.wheels.locks import STABLE
 from tests.engine.clone import ROOT, TINY, Clone, said
 from tests.engine.project import until
 
@@ -19,7 +21,8 @@ SMALL = TINY | {"head_dim": 128, "base_emb_dim": 128, "per_device_batch_size": 8
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    """With verdicts of its own, so that what is compiled is compiled here."""
+    """With verdicts of its own, so that what is compiled is compiled here, in an environment that is there."""
+    wheelhouses.environment(wheelhouses.inputs_of("tpu", STABLE, None, None))
     made = Clone.make(tmp_path_factory.mktemp("fit") / "clone")
     (made.directory / ".slipway" / "cache").unlink()
     (made.directory / ".slipway" / "cache").mkdir()
@@ -84,7 +87,7 @@ def test_a_compile_ends_with_who_asked_also_if_that_was_killed(clone: Clone) -> 
     with fits(clone, "v6e-8.left") as asking:
         (compiler,) = until(lambda: compilers(asking.pid), "the compile runs")
         asking.kill()
-    assert psutil.wait_procs([compiler], timeout=30)[1] == []
+    assert psutil.wait_procs([compiler], timeout=300)[1] == []
 
 
 def compilers(pid: int) -> list[psutil.Process]:

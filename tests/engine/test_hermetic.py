@@ -34,6 +34,7 @@ LEFT_OVER = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("answers", [VERSION, None], ids=["a plugin", "rubbish"])
 def test_tests_pass_and_start_no_plugin_that_is_on_path_and_in_the_home(tmp_path: Path, answers: str | None) -> None:
     log, home = tmp_path / "started", tmp_path / "home"

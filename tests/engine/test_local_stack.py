@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from infra.artifacts.layout import bundle_key, wheelhouse_key
 from infra.targets.local import processes
 from tests.engine.clone import Clone, said
 from tests.engine.project import kill_engine, until
+from training.host_status import HostStatus, Phase, read_status
 
 
 @pytest.fixture(scope="module")
@@ -25,105 +28,89 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
 
 
 def test_the_road(clone: Clone) -> None:
-    """up prepares own text once and trains to the last step; nothing changes after it; more steps resume."""
+    """Own text, a killed host, a stop, a run to its end; then destroy. A start of two hosts is what costs here."""
     corpus = clone.directory / "corpus"
     corpus.mkdir()
     for number, source in enumerate(sorted((clone.directory / "infra").rglob("*.py"))[:12]):
         (corpus / f"{number}.txt").write_text(source.read_text() * 5)
-    wanted = {"data": "corpus/*.txt", "data_options": {"heldout_fraction": 0.2}, "on_destroy": "delete"}
+    wanted = {
+        "data": "corpus/*.txt",
+        "data_options": {"heldout_fraction": 0.2, "max_epochs": 100},
+        "on_destroy": "delete",
+        "training": {"checkpoint_period": 5},
+    }
+    work = clone.work("local.road")
 
-    clone.stack("local.road", steps=6, **wanted)
+    clone.stack("local.road", steps=4000, **wanted)
     up = clone.pulumi("up", "local.road")
     assert up.returncode == 0, said(up)
+    assert re.search(r"training tokens: \d+\.\d", said(up)), "the share of an epoch is said before anything starts"
     (data,) = (clone.directory / ".slipway" / "data").iterdir()
     prepared = (data / "manifest.json").stat().st_mtime_ns
+    unchanged = clone.pulumi("preview", "local.road", "--expect-no-changes")
+    assert unchanged.returncode == 0, said(unchanged)
 
+    # A killed host is named by the other, and up resumes.
+    status = clone.status("local.road")
+    run, victim = Path(status["run_directory"]), status["hosts"][1]["pid"]
+    until(lambda: (run / "checkpoints" / "5").is_dir(), "a checkpoint")
+    for process in processes.labelled(work / "hosts" / "1"):
+        process.send_signal(signal.SIGKILL)
+    until(lambda: not processes.labelled(work), "host 0 has noticed")
+    survivor, lost = clone.status("local.road")["hosts"]
+    assert (survivor["phase"], lost["phase"]) == ("failed", "lost")
+    assert survivor["reason"].startswith("host 1 was lost (")
+    drift = clone.pulumi("preview", "local.road", "--expect-no-changes")
+    assert drift.returncode != 0
+    assert "host-1" in said(drift)
+    again = clone.pulumi("up", "local.road")
+    assert again.returncode == 0, said(again)
+    until(lambda: goes_on(clone, "local.road", 5), "training goes on past the checkpoint")
+    assert clone.status("local.road")["hosts"][1]["pid"] != victim
+
+    # A stop saves, and the run goes on from there to another end.
+    stopped = clone.run("slipway", "stop", "local.road")
+    assert stopped.returncode == 0, said(stopped)
+    status = clone.status("local.road")
+    assert status["phase"] == "interrupted"
+    saved = status["step"]
+    clone.stack("local.road", steps=saved + 3, **wanted)
+    shorter = clone.pulumi("up", "local.road")
+    assert shorter.returncode == 0, said(shorter)
+    assert f"goes on, to step {saved + 3} instead of 4000" in said(shorter)
+    assert (data / "manifest.json").stat().st_mtime_ns == prepared, "prepared once"
     watched = clone.run("slipway", "watch", "local.road")
     assert watched.returncode == 0, said(watched)
-    assert "local.road finished: step 6 of 6" in watched.stdout
+    assert f"local.road finished: step {saved + 3} of {saved + 3}" in watched.stdout
     assert "training loss, nats per token" in watched.stdout
     assert "held-out loss" in watched.stdout
     assert "the unigram entropy of the same split" in " ".join(watched.stdout.split())
     status = clone.status("local.road")
-    assert (status["phase"], [host["step"] for host in status["hosts"]]) == ("finished", [6, 6])
+    assert (status["phase"], [host["step"] for host in status["hosts"]]) == ("finished", [saved + 3] * 2)
+    last = json.loads((work / "hosts" / "0" / "status.json").read_text())
+    assert (last["step"], last["resumed_from"]) == (saved + 3, saved)
 
-    unchanged = clone.pulumi("preview", "local.road", "--expect-no-changes")
-    assert unchanged.returncode == 0, said(unchanged)
-
-    clone.stack("local.road", steps=9, **wanted)
-    longer = clone.pulumi("up", "local.road")
-    assert longer.returncode == 0, said(longer)
-    assert "goes on, to step 9 instead of 6" in said(longer)
-    assert "training tokens: 0.0" in said(longer), "the share of an epoch is said before anything starts"
-    assert (data / "manifest.json").stat().st_mtime_ns == prepared, "prepared once"
-    assert clone.run("slipway", "watch", "local.road").returncode == 0
-    hosts = clone.work("local.road") / "hosts"
-    last = json.loads((hosts / "0" / "status.json").read_text())
-    assert (last["step"], last["resumed_from"]) == (9, 6)
-
-    run = Path(clone.status("local.road")["run_directory"])
     record = json.loads((run / "record.json").read_text())
-    assert [start["steps"] for start in record["starts"]] == [6, 9]
-    first, second = record["starts"]
+    assert [start["steps"] for start in record["starts"]] == [4000, 4000, saved + 3]
+    first, _, third = record["starts"]
     artifacts = clone.directory / ".slipway" / "artifacts"
-    assert first["wheelhouse"] == second["wheelhouse"] and (artifacts / wheelhouse_key(first["wheelhouse"])).exists()
-    assert first["bundle"] != second["bundle"], "another run spec is another bundle"
+    assert first["wheelhouse"] == third["wheelhouse"] and (artifacts / wheelhouse_key(first["wheelhouse"])).exists()
+    assert first["bundle"] != third["bundle"], "another run spec is another bundle"
     assert all((artifacts / bundle_key(start["bundle"])).exists() for start in record["starts"])
 
-    clone.stack("local.road", steps=100_000, **wanted)
+    clone.stack("local.road", steps=10_000_000, **wanted)
     greedy = clone.pulumi("preview", "local.road")
     assert greedy.returncode != 0
-    assert "epochs, and max_epochs is 1; raise data_options.max_epochs, lower steps or give more data" in said(greedy)
+    assert "epochs, and max_epochs is 100; raise data_options.max_epochs, lower steps or give more data" in said(greedy)
 
     destroyed = clone.pulumi("destroy", "local.road")
     assert destroyed.returncode == 0, said(destroyed)
-    assert processes.labelled(clone.work("local.road")) == []
     assert not data.exists(), "on_destroy: delete"
-    assert not clone.work("local.road").exists()
+    assert not work.exists()
 
     apart = clone.run("slipway", "data", "prepare", "corpus/*.txt", "--out", "apart", "--tokenizer", "none")
     assert apart.returncode == 0, said(apart)
     assert json.loads((clone.directory / "apart" / "manifest.json").read_text())["train"]["tokens"] is None
-
-
-def test_a_killed_host_is_named_and_up_resumes(clone: Clone) -> None:
-    clone.stack("local.kill", steps=4000, training={"checkpoint_period": 5})
-    assert clone.pulumi("up", "local.kill").returncode == 0
-    run = Path(clone.status("local.kill")["run_directory"])
-    until(lambda: (run / "checkpoints" / "5").is_dir(), "a checkpoint")
-    victim = clone.status("local.kill")["hosts"][1]["pid"]
-    for process in processes.labelled(clone.work("local.kill") / "hosts" / "1"):
-        process.send_signal(signal.SIGKILL)
-    until(lambda: clone.status("local.kill")["hosts"][1]["phase"] == "lost", "host 1 is lost")
-    until(lambda: clone.status("local.kill")["hosts"][0]["pid"] is None, "host 0 has noticed")
-    survivor = clone.status("local.kill")["hosts"][0]
-    assert survivor["phase"] == "failed"
-    assert survivor["reason"].startswith("host 1 was lost (")
-
-    drift = clone.pulumi("preview", "local.kill", "--expect-no-changes")
-    assert drift.returncode != 0
-    assert "host-1" in said(drift)
-
-    again = clone.pulumi("up", "local.kill")
-    assert again.returncode == 0, said(again)
-    until(lambda: (clone.status("local.kill")["step"] or 0) > 5, "training goes on past the checkpoint")
-    assert clone.status("local.kill")["hosts"][1]["pid"] != victim
-
-    stopped = clone.run("slipway", "stop", "local.kill")
-    assert stopped.returncode == 0, said(stopped)
-    assert clone.status("local.kill")["phase"] == "interrupted"
-    assert clone.run("slipway", "start", "local.kill").returncode == 0
-    until(lambda: clone.status("local.kill")["phase"] == "training", "training again")
-
-    # Destroy while it trains: nothing is left running, what was saved stays until it is purged.
-    destroyed = clone.pulumi("destroy", "local.kill")
-    assert destroyed.returncode == 0, said(destroyed)
-    assert "kept checkpoints and metrics" in said(destroyed)
-    assert processes.labelled(clone.work("local.kill")) == []
-    assert not (clone.work("local.kill") / "hosts").exists()
-    assert (run / "checkpoints" / "5").is_dir()
-    assert clone.run("slipway", "purge", "local.kill", "--yes").returncode == 0
-    assert not run.exists()
 
 
 def test_destroy_after_a_killed_up_leaves_nothing(clone: Clone) -> None:
@@ -139,16 +126,20 @@ def test_destroy_after_a_killed_up_leaves_nothing(clone: Clone) -> None:
     assert not (clone.work("local.orphan") / "hosts").exists()
 
 
-def test_a_second_up_is_refused_ctrl_c_of_watch_stops_nothing_and_another_model_is_a_new_run(clone: Clone) -> None:
-    clone.stack("local.names", steps=4000)
+def test_names_stop_start_and_what_is_kept(clone: Clone) -> None:
+    """A second up is refused, Ctrl-C of watch stops nothing, another model is a new run, destroy keeps its work."""
+    one_host: dict[str, Any] = {"accelerator": "cpu-2", "steps": 4000}
+    mesh = {"ici_data_parallelism": 1, "ici_fsdp_parallelism": 2, "checkpoint_period": 5}
+    work = clone.work("local.names")
+    clone.stack("local.names", mesh, **one_host)
     engine = clone_engine(clone, "up", "local.names")
-    until(lambda: (clone.work("local.names") / "hosts").exists(), "the first up is at work")
+    until(lambda: (work / "hosts").exists(), "the first up is at work")
     second = clone.pulumi("up", "local.names")
     assert second.returncode != 0
     assert "Traceback" not in said(second)
     assert str(engine.pid) in said(second), "it says who holds the stack"
-    assert engine.wait(timeout=120) == 0
-    first = clone.status("local.names")["run_directory"]
+    assert engine.wait(timeout=300) == 0
+    run = Path(clone.status("local.names")["run_directory"])
 
     watching = subprocess.Popen(
         clone.command("slipway", "watch", "local.names"),
@@ -160,22 +151,37 @@ def test_a_second_up_is_refused_ctrl_c_of_watch_stops_nothing_and_another_model_
     assert watching.stdout is not None
     assert watching.stdout.readline().startswith("local.names host 0")
     watching.send_signal(signal.SIGINT)
-    told, _ = watching.communicate(timeout=30)
+    told, _ = watching.communicate(timeout=300)
     assert "training goes on; see it again with `slipway watch local.names`" in told
     assert watching.returncode == 130
 
-    clone.stack("local.names", steps=4000, training={"base_mlp_dim": 128})
+    other = mesh | {"base_mlp_dim": 128}
+    clone.stack("local.names", other, **one_host)
     preview = clone.pulumi("preview", "local.names")
     assert "new run local.names-" in said(preview)
     assert "training.base_mlp_dim: 64 -> 128" in said(preview)
-
-    clone.stack("local.names", steps=4000, training={"base_mlp_dim": 128}, run_name=Path(first).name)
+    clone.stack("local.names", other, **one_host, run_name=run.name)
     refused = clone.pulumi("up", "local.names")
     assert refused.returncode != 0
-    assert f"run '{Path(first).name}' belongs to other settings (training.base_mlp_dim: 64 -> 128)" in said(refused)
+    assert f"run '{run.name}' belongs to other settings (training.base_mlp_dim: 64 -> 128)" in said(refused)
     assert "Traceback" not in said(refused)
     assert clone.status("local.names")["phase"] in ("starting", "compiling", "training"), "the run was not touched"
-    assert clone.pulumi("destroy", "local.names").returncode == 0
+
+    clone.stack("local.names", mesh, **one_host)
+    assert clone.run("slipway", "stop", "local.names").returncode == 0
+    assert clone.status("local.names")["phase"] == "interrupted"
+    assert clone.run("slipway", "start", "local.names").returncode == 0
+    until(lambda: (run / "checkpoints" / "5").is_dir(), "a checkpoint")
+
+    # Destroy while it trains: nothing is left running, what was saved stays until it is purged.
+    destroyed = clone.pulumi("destroy", "local.names")
+    assert destroyed.returncode == 0, said(destroyed)
+    assert "kept checkpoints and metrics" in said(destroyed)
+    assert processes.labelled(work) == []
+    assert not (work / "hosts").exists()
+    assert (run / "checkpoints" / "5").is_dir()
+    assert clone.run("slipway", "purge", "local.names", "--yes").returncode == 0
+    assert not run.exists()
 
 
 @pytest.mark.parametrize(
@@ -205,6 +211,17 @@ def test_a_port_in_use_stops_at_preview(clone: Clone) -> None:
         preview = clone.pulumi("preview", "local.port")
     assert preview.returncode != 0
     assert f"coordinator port {port} is in use by another program" in said(preview)
+
+
+def own_word(clone: Clone, stack: str) -> HostStatus:
+    """What host 0 says of itself: cheaper to ask again and again than the command."""
+    status = read_status(clone.work(stack) / "hosts" / "0")
+    return status or HostStatus(Phase.STARTING, started=0, updated=0)
+
+
+def goes_on(clone: Clone, stack: str, step: int) -> bool:
+    word = own_word(clone, stack)
+    return word.phase is Phase.TRAINING and word.step > step
 
 
 def clone_engine(clone: Clone, verb: str, stack: str) -> subprocess.Popen[str]:

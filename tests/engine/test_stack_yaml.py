@@ -91,7 +91,7 @@ def test_every_spelling_of_a_value_is_read_as_the_engine_reads_it(engine: Path) 
 @pytest.mark.parametrize(
     "text",
     [
-        "config: {a: 1, a: 2}",
+        "config: {'slipway:a': 1, 'slipway:a': 2}",
         "config: {'slipway:a:b': 1}",
         "config: {'slipway:a': .nan}",
         "config: {'slipway:a': [.inf]}",

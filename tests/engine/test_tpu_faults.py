@@ -196,7 +196,7 @@ def test_ctrl_c_keeps_the_request_and_the_next_up_goes_on_waiting(deployment: De
     until(lambda: len(deployment.api.calls_of("GetQueuedResource")) > 3, "SliceReady waits")
     until(lambda: "request" in deployment.resources(), "the request is in the state")
     engine.send_signal(signal.SIGINT)
-    shown, _ = engine.communicate(timeout=60)
+    shown, _ = engine.communicate(timeout=300)
     assert "stopped by Ctrl-C" in shown
     (before,) = cloud.requests
     with deployment.api.lock:

@@ -9,16 +9,21 @@ which took longest. What happens inside a session of pytest is in plugin.py and 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from tests.suite import times
 
@@ -47,15 +52,17 @@ class Session:
     command: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
 
-    def run(self, work: Path) -> tuple[int, list[Result]]:
-        """pytest's exit code, and what has run; it is in a file of `work` as well."""
+    def run(self, work: Path, output: IO[str] | None = None) -> tuple[int, list[Result]]:
+        """pytest's exit code, and what has run; it is in a file of `work` as well. output: instead of the terminal."""
         work.mkdir(parents=True, exist_ok=True)
-        file = work / f"{self.name}.jsonl"
-        file.unlink(missing_ok=True)
-        command = [*self.command, "--results", str(file)]
-        code = subprocess.run(command, cwd=ROOT, env=os.environ | dict(self.environment), check=False).returncode
-        lines = file.read_text().splitlines() if file.exists() else []
-        return code, [Result(**json.loads(line)) for line in lines]
+        with tempfile.TemporaryDirectory(prefix="slipway-suite-") as scratch:  # another run may write into `work`
+            file = Path(scratch, f"{self.name}.jsonl")
+            command = [*self.command, "--results", str(file)]
+            environment = os.environ | dict(self.environment)
+            done = subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False)
+            lines = file.read_text().splitlines() if file.exists() else []
+            (work / file.name).write_text("".join(f"{line}\n" for line in lines))
+        return done.returncode, [Result(**json.loads(line)) for line in lines]
 
 
 def sessions(tests: Sequence[str], arguments: Sequence[str]) -> list[Session]:
@@ -97,6 +104,20 @@ def report(results: Sequence[Result], wall_s: float, flaky: Iterable[str] = ()) 
     lines += ["", "slowest:", *(f"  {result.seconds:6.1f} s  {result.name}" for result in slowest)]
     lines += [f"flaky: {name}" for name in again]
     return "\n".join(lines)
+
+
+def run_side_by_side(every: Sequence[Session], work: Path) -> tuple[list[int], list[Result]]:
+    """Codes and results. The first has the terminal; what others print follows it, for trainings wait half the time."""
+    with ThreadPoolExecutor() as pool, contextlib.ExitStack() as files:
+        outputs: list[IO[str] | None] = [None]
+        outputs += [files.enter_context(tempfile.TemporaryFile("w+")) for _ in every[1:]]
+        running = [pool.submit(session.run, work, output) for session, output in zip(every, outputs, strict=True)]
+        ended = [one.result() for one in running]
+        for output in outputs[1:]:
+            assert output
+            output.seek(0)
+            shutil.copyfileobj(output, sys.stdout)
+    return [code for code, _ in ended], [result for _, ran in ended for result in ran]
 
 
 def repeated(failed: Sequence[str], arguments: Sequence[str], work: Path) -> list[str]:
@@ -144,12 +165,7 @@ def main() -> int:
     if options.shuffle is not None:
         arguments += ["--shuffle", str(options.shuffle)]
     started = time.monotonic()
-    results: list[Result] = []
-    codes: list[int] = []
-    for session in sessions(chosen(options.only), arguments):
-        code, ran = session.run(options.work)
-        codes.append(code)
-        results += ran
+    codes, results = run_side_by_side(sessions(chosen(options.only), arguments), options.work)
     failed = [result.name for result in results if result.outcome == "failed"]
     flaky = repeated(failed, arguments, options.work) if options.repeat and failed else []
     if options.record_times:

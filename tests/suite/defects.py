@@ -7,9 +7,11 @@ the tests that find it. It is applied to a copy of the working tree, those tests
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import queue
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LISTS = ROOT / "tests" / "defects"
 _AT_ONCE = 2
 _TIMEOUT_S = 300
+_LABEL = "DEFECT_COPY"  # in the environment of all that its tests start
 _NO_TESTS = (4, 5)  # pytest: the name matches nothing
 
 
@@ -106,21 +109,25 @@ class Copy:
                 continue
             python = self.directory / (".slipway/env/dev/bin/python" if on_host else ".venv/bin/python")
             environment = os.environ | {
+                _LABEL: str(self.directory),
                 "PYTHONPATH": str(self.directory),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "PATH": os.pathsep.join([str(self.directory / ".venv" / "bin"), os.environ["PATH"]]),
             }
-            done = subprocess.run(
-                [str(python), "-m", "pytest", "-x", "-p", "no:cacheprovider", *tests],
-                cwd=self.directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-                timeout=_TIMEOUT_S,
-            )
+            try:
+                done = subprocess.run(
+                    [str(python), "-m", "pytest", "-x", "-p", "no:cacheprovider", *tests],
+                    cwd=self.directory,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    check=False,
+                    timeout=_TIMEOUT_S,
+                )
+            finally:
+                self._end_all()
             printed += done.stdout
             if done.returncode in _NO_TESTS:
                 raise DefectError(
@@ -129,6 +136,15 @@ class Copy:
             if done.returncode:
                 return True, printed
         return False, printed
+
+    def _end_all(self) -> None:
+        """Some defects are that a process is not ended."""
+        mine = f"{_LABEL}={self.directory}".encode()
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal():
+                with contextlib.suppress(OSError):
+                    if mine in (entry / "environ").read_bytes().split(b"\0"):
+                        os.kill(int(entry.name), signal.SIGKILL)
 
 
 def main() -> int:

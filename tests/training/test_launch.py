@@ -9,8 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -151,21 +150,10 @@ def test_held_out_text_is_read_to_its_end_by_the_host_with_most_of_it(straight: 
 
 
 def test_run_with_nothing_left_exits_0_at_once(straight: Straight, cluster: Cluster) -> None:
-    began = time.monotonic()
     for host in cluster.run(straight.spec):
         assert (host.process.returncode, host.status.phase, host.status.step) == (0, Phase.FINISHED, STEPS)
         assert host.status.reason == f"nothing left to train: a checkpoint holds {STEPS} steps, and steps is {STEPS}"
-    assert time.monotonic() - began < 10
-
-
-def test_longer_run_resumes_at_the_last_checkpoint(straight: Straight, cluster: Cluster) -> None:
-    before = losses(straight.output, "run")
-    for host in cluster.run(dataclasses.replace(straight.spec, steps=LONGER)):
-        assert host.process.returncode == ExitCode.FINISHED, host.log[-3000:]
-        assert (host.status.resumed_from, host.status.step) == (STEPS, LONGER)
-    after = losses(straight.output, "run")
-    assert sorted(after) == list(range(LONGER))
-    assert {step: after[step] for step in before} == before
+        assert "slipway: 2 hosts" not in host.log, "no training was started"
 
 
 def test_stopped_run_saves_exits_75_and_resumes_bit_exact(straight: Straight, cluster: Cluster, data: DataSpec) -> None:
@@ -180,32 +168,33 @@ def test_stopped_run_saves_exits_75_and_resumes_bit_exact(straight: Straight, cl
         assert host.status.reason == f"told to stop; {host.status.step} of {STEPS} steps are saved"
     stopped_at = hosts[0].status.step
     assert SAVE_EVERY + 10 <= stopped_at < STEPS
-    for host in cluster.run(spec):
+    for host in cluster.run(dataclasses.replace(spec, steps=LONGER)):  # and further than it was asked for
         assert host.process.returncode == ExitCode.FINISHED, host.log[-3000:]
-        assert host.status.resumed_from == stopped_at
-    reference = {step: loss for step, loss in losses(straight.output, "run").items() if step < STEPS}
+        assert (host.status.resumed_from, host.status.step) == (stopped_at, LONGER)
+    reference = losses(straight.output, "run")
+    resumed = losses(output, "run")
+    assert sorted(resumed) == [step for step in range(LONGER) if step != stopped_at - 1]
     # MaxText loses the metrics line of the step at which it stops; every other one is equal to the last bit.
-    assert losses(output, "run") == {step: loss for step, loss in reference.items() if step != stopped_at - 1}
+    assert {step: loss for step, loss in resumed.items() if step < STEPS} == {
+        step: loss for step, loss in reference.items() if step != stopped_at - 1
+    }
 
 
 def test_stop_before_the_first_step_is_immediate_and_resumable(cluster: Cluster, data: DataSpec) -> None:
     [host] = cluster.start(spec_of(cluster.directory / "out", data, hosts=1))
     wait_until("compiling", lambda: host.phase is Phase.COMPILING)
-    began = time.monotonic()
     host.process.send_signal(signal.SIGTERM)
     assert host.end() == ExitCode.INTERRUPTED
-    assert time.monotonic() - began < 5
     assert (host.status.phase, host.status.step) == (Phase.INTERRUPTED, 0)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("killed", "survivor"), [(1, 0), (0, 1)])
 def test_killed_host_is_named_by_the_other(cluster: Cluster, killed: int, survivor: int) -> None:
     hosts = cluster.start(spec_of(cluster.directory / "out", None, steps=1_000_000, checkpoint_period=100_000))
     hosts[survivor].wait_for_step(5)
     hosts[killed].kill_group()
-    began = time.monotonic()
-    assert hosts[survivor].end(timeout_s=60) == ExitCode.FAILED
-    assert time.monotonic() - began < cluster.heartbeat_s + 20
+    assert hosts[survivor].end() == ExitCode.FAILED
     status = hosts[survivor].status
     assert status.phase is Phase.FAILED
     assert status.reason is not None and status.reason.startswith(f"host {killed} was lost ("), hosts[survivor].log[
@@ -216,10 +205,10 @@ def test_killed_host_is_named_by_the_other(cluster: Cluster, killed: int, surviv
 
 def test_training_dies_with_its_supervisor(cluster: Cluster) -> None:
     [host] = cluster.start(spec_of(cluster.directory / "out", None, steps=1_000_000, hosts=1))
-    wait_until("training process", lambda: bool(group(host.process.pid)))
+    wait_until("a process that trains", lambda: host.phase is Phase.COMPILING)  # not one that still checks its parent
     host.process.kill()  # not the group
     host.process.wait()
-    wait_until("empty group", lambda: not group(host.process.pid), timeout_s=10)
+    wait_until("empty group", lambda: not group(host.process.pid))
 
 
 def group(leader: int) -> list[int]:
@@ -296,7 +285,7 @@ def test_unknown_maxtext_field_is_bad_input(cluster: Cluster) -> None:
     assert "per_devise_batch_size" in str(host.status.reason)
 
 
-def test_run_that_comes_out_of_data_fails_with_that_reason(cluster: Cluster, data: DataSpec) -> None:
+def _out_of_data(cluster: Cluster, data: DataSpec) -> None:
     """The manifest overstates the tokens, so that launch lets the run begin."""
     copy = cluster.directory / "data"
     copy.mkdir()
@@ -313,12 +302,20 @@ def test_run_that_comes_out_of_data_fails_with_that_reason(cluster: Cluster, dat
     assert str(host.status.reason).startswith("out of training data after "), host.log[-3000:]
 
 
-def test_loss_that_is_not_a_number_fails_with_that_reason(cluster: Cluster) -> None:
+def _no_number(cluster: Cluster, _: DataSpec) -> None:
     [host] = cluster.run(
         spec_of(cluster.directory / "out", None, hosts=1, learning_rate=1e30, warmup_steps_fraction=0.0)
     )
     assert host.process.returncode == ExitCode.FAILED
     assert str(host.status.reason).startswith(("NaN loss", "Inf loss")), host.log[-3000:]
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("ending", [_out_of_data, _no_number], ids=["out of data", "loss is no number"])
+def test_a_training_that_fails_says_why(
+    cluster: Cluster, data: DataSpec, ending: Callable[[Cluster, DataSpec], None]
+) -> None:
+    ending(cluster, data)
 
 
 def test_full_disk_is_named_and_the_checkpoint_before_it_loads(tmp_path: Path, cache: Path) -> None:

@@ -1,6 +1,6 @@
 """0 orphans and 0 doubles, whichever call fails in whichever way and whatever is killed. See fault_matrix.py.
 
-`make test` runs one case in eight, by seed; `make soak` and `make bench ONLY=safe_money` run all.
+`make test` runs one case in sixteen, by seed; `make soak` and `make bench ONLY=safe_money` run all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from infra.paths import ROOT
 
 FEWEST = {"create": 280, "update": 280, "recover": 360, "move": 440, "refresh": 130, "destroy": 350, "answers": 600}
-SHARE = 1 / 8
+SHARE = 1 / 16
 
 
 @pytest.mark.long

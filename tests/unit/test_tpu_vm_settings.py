@@ -122,6 +122,10 @@ def test_bad_input_is_one_sentence_with_the_fix(changes: dict[str, Any], message
     assert "\n" not in str(caught.value)
 
 
+def test_stacks_that_differ_in_a_dot_have_requests_of_different_names() -> None:
+    assert made("v6e-32.a.b").request == "slipway-v6e-32--a--b" != made("v6e-32.a-b").request
+
+
 def test_names_are_computed_with_every_suffix() -> None:
     longest = "v6e-8x512." + "n" * 41
     assert len(made(longest, accelerator="v6e-8", slices=99).nodes[-1]) == 63
