@@ -32,8 +32,8 @@ destroy: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
-	$(BIN)/pyright -p training --pythonpath "$(HOST_PYTHON)"
+	@echo "pyright, in both environments"; $(BIN)/pyright -p training --pythonpath "$(HOST_PYTHON)" & hosts=$$!; \
+	  code=0; $(BIN)/pyright || code=$$?; wait $$hosts || code=$$?; exit $$code
 	$(BIN)/shellcheck -x tools/*.sh training/*.sh infra/providers/pulumi-resource-slipway infra/standins/pulumi-resource-gcp infra/standins/google/pulumi-resource-gcp .ci/run
 
 # ONLY='tests/unit/test_cost.py tests/...': those alone, in either environment. ARGS: for pytest. SEED: which sample of
@@ -77,7 +77,7 @@ test-gcloud: setup
 
 # Writes tests/golden/ anew; what changes is reviewed like code.
 golden: setup
-	@SLIPWAY_GOLDEN=1 $(BIN)/pytest $$(grep -l check_golden tests/unit/*.py tests/engine/*.py)
+	@SLIPWAY_GOLDEN=1 SLIPWAY_SOAK=1 $(BIN)/pytest $$(grep -l check_golden tests/unit/*.py tests/engine/*.py)
 
 bench: setup
 	@SLIPWAY_HOST_PYTHON="$(HOST_PYTHON)" $(BIN)/python -m bench "$$ONLY"

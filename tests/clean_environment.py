@@ -15,7 +15,10 @@ PLUGIN = "pulumi-resource-gcp"
 PREFIXES = ("CLOUDSDK_", "GCE_", "GCLOUD_", "GOOGLE_", "PULUMI_", "SLIPWAY_", "STORAGE_EMULATOR_")
 # Where tools are kept, which Python the hosts have, whether golden files are written: of the test run itself.
 KEPT = frozenset(
-    ("SLIPWAY_CACHE", "SLIPWAY_ENGINE_URL", "SLIPWAY_GOLDEN", "SLIPWAY_HOST_PYTHON", "SLIPWAY_TEST_PLUGIN")
+    (
+        *("SLIPWAY_CACHE", "SLIPWAY_ENGINE_URL", "SLIPWAY_GOLDEN", "SLIPWAY_HOST_PYTHON", "SLIPWAY_SOAK"),
+        "SLIPWAY_TEST_PLUGIN",
+    )
 )
 
 

@@ -16,3 +16,16 @@ def check_golden(name: str, text: str) -> None:
         path.write_text(text)
     there = path.read_text() if path.exists() else ""
     assert text == there, f"tests/golden/{name} says otherwise; if the change is meant: SLIPWAY_GOLDEN=1 pytest"
+
+
+def check_golden_section(name: str, key: str, text: str) -> None:
+    """The text is that of the key's section: a line that begins with the key, and the indented lines after it."""
+    path = GOLDEN / name
+    sections: dict[str, str] = {}
+    for line in path.read_text().splitlines(keepends=True):
+        head = next(reversed(sections)) if line.startswith(" ") else line.partition(":")[0]
+        sections[head] = sections.get(head, "") + line
+    if os.environ.get("SLIPWAY_GOLDEN"):
+        sections[key] = text
+        path.write_text("".join(sections.values()))
+    assert text == sections.get(key), f"tests/golden/{name} says otherwise of {key}; if it is meant: make golden"

@@ -61,8 +61,11 @@ def test_a_small_model_is_compiled_once_for_two_who_ask(clone: Clone) -> None:
     assert "  fit     0." in shown and " of 31.2" in shown and "; step at least " in shown
 
 
+LARGE = SMALL | {"per_device_batch_size": 16384, "max_target_length": 2048}
+
+
 def test_a_preview_compiles_what_is_not_known_and_stops_where_it_does_not_fit(clone: Clone) -> None:
-    write(clone, "v6e-8.large", SMALL | {"per_device_batch_size": 16384, "max_target_length": 2048})
+    write(clone, "v6e-8.large", LARGE)
     stopped = clone.pulumi("preview", "v6e-8.large", "--color", "never")
     assert stopped.returncode != 0
     sentence = "does not fit v6e-8: out of memory: the train step wants "
@@ -74,6 +77,11 @@ def test_a_preview_compiles_what_is_not_known_and_stops_where_it_does_not_fit(cl
     shown = clone.run("slipway", "fit", "v6e-8.large")
     assert shown.returncode == 1
     assert "try: per_device_batch_size: 8192" in shown.stdout
+
+
+@pytest.mark.sample(0)
+def test_the_compiler_is_asked_of_each_lever(clone: Clone) -> None:
+    write(clone, "v6e-8.large", LARGE)
     asked = json.loads(clone.run("slipway", "fit", "v6e-8.large", "--levers", "--json").stdout)
     assert {one["lever"]: one["fits"] for one in asked["levers"]} == {
         "per_device_batch_size: 8192": False,

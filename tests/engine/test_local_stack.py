@@ -44,7 +44,6 @@ def test_the_road(clone: Clone) -> None:
     clone.stack("local.road", steps=4000, **wanted)
     up = clone.pulumi("up", "local.road")
     assert up.returncode == 0, said(up)
-    assert re.search(r"training tokens: \d+\.\d", said(up)), "the share of an epoch is said before anything starts"
     (data,) = (clone.directory / ".slipway" / "data").iterdir()
     prepared = (data / "manifest.json").stat().st_mtime_ns
     unchanged = clone.pulumi("preview", "local.road", "--expect-no-changes")
@@ -65,6 +64,7 @@ def test_the_road(clone: Clone) -> None:
     assert "host-1" in said(drift)
     again = clone.pulumi("up", "local.road")
     assert again.returncode == 0, said(again)
+    assert re.search(r"training tokens: \d+\.\d", said(again)), "the share of an epoch is said before anything starts"
     until(lambda: goes_on(clone, "local.road", 5), "training goes on past the checkpoint")
     assert clone.status("local.road")["hosts"][1]["pid"] != victim
 
@@ -91,11 +91,11 @@ def test_the_road(clone: Clone) -> None:
     assert (last["step"], last["resumed_from"]) == (saved + 3, saved)
 
     record = json.loads((run / "record.json").read_text())
-    assert [start["steps"] for start in record["starts"]] == [4000, 4000, saved + 3]
-    first, _, third = record["starts"]
+    assert [start["steps"] for start in record["starts"]] == [4000, saved + 3]
+    first, second = record["starts"]
     artifacts = clone.directory / ".slipway" / "artifacts"
-    assert first["wheelhouse"] == third["wheelhouse"] and (artifacts / wheelhouse_key(first["wheelhouse"])).exists()
-    assert first["bundle"] != third["bundle"], "another run spec is another bundle"
+    assert first["wheelhouse"] == second["wheelhouse"] and (artifacts / wheelhouse_key(first["wheelhouse"])).exists()
+    assert first["bundle"] != second["bundle"], "another run spec is another bundle"
     assert all((artifacts / bundle_key(start["bundle"])).exists() for start in record["starts"])
 
     clone.stack("local.road", steps=10_000_000, **wanted)

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tests.suite import times
+from tests.suite import soak, times
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".slipway" / "suite"
@@ -161,7 +161,8 @@ def main() -> int:
     if options.quick:
         arguments += ["-m", "not long"]
     if options.soak:
-        arguments += ["--soak", "-m", "sample"]
+        arguments += ["-m", "sample"]
+        os.environ[soak.VARIABLE] = "1"
     if options.shuffle is not None:
         arguments += ["--shuffle", str(options.shuffle)]
     started = time.monotonic()

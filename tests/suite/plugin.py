@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import pytest
 
+from tests.suite.soak import SOAK
 from tests.suite.times import UNKNOWN_S, measured
 
 
@@ -21,13 +22,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("slipway")
     group.addoption("--results", help="file that gets one JSON object a test: name, outcome, seconds")
     group.addoption("--shuffle", type=int, help="seed of a random order: of the modules, and of the tests of each")
-    group.addoption("--soak", action="store_true", help="all cases of tests that are marked `sample`, not a few")
     group.addoption("--seed", type=int, default=1, help="which few")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: takes seconds, though it needs no engine; not in `make quick`")
-    config.addinivalue_line("markers", "sample(few): of a test's cases a few run, chosen by --seed; with --soak all")
+    config.addinivalue_line("markers", "sample(few): of a test's cases a few run, chosen by --seed; in a soak all")
     # A background job of a shell starts with SIGINT ignored, and so would every command that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     file = config.getoption("--results")
@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A sample of what is sampled, in an order that makes all workers end together, or in that of a seed."""
-    if not config.getoption("--soak"):
+    if not SOAK:
         _keep_samples(config, items)
     _order(config, items)
 
@@ -49,7 +49,7 @@ def _keep_samples(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if marker := item.get_closest_marker("sample"):
             cases.setdefault(item.nodeid.partition("[")[0], {})[item.nodeid] = marker.args[0]
-    seed: int = config.getoption("--seed")
+    seed = int(config.getoption("--seed") or 0)
     kept = {name for test, few in cases.items() for name in sample(test, list(few), min(few.values()), seed)}
     left_out = [item for item in items if item.get_closest_marker("sample") and item.nodeid not in kept]
     config.hook.pytest_deselected(items=left_out)

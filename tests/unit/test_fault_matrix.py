@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from infra.paths import ROOT
+from tests.suite.soak import SOAK
 
 FEWEST = {"create": 280, "update": 280, "recover": 360, "move": 440, "refresh": 130, "destroy": 350, "answers": 600}
 SHARE = 1 / 16
@@ -23,7 +24,7 @@ SHARE = 1 / 16
 @pytest.mark.parametrize("verb", FEWEST)
 def test_fault_matrix(verb: str, pytestconfig: pytest.Config) -> None:
     seed = str(pytestconfig.getoption("--seed"))
-    few = () if pytestconfig.getoption("--soak") else ("--few", str(SHARE), seed)
+    few = () if SOAK else ("--few", str(SHARE), seed)
     command = [sys.executable, "-m", "tests.unit.fault_matrix", *few, verb]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

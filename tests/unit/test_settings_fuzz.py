@@ -6,6 +6,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,12 +15,13 @@ from infra.paths import STACKS
 from infra.runs import run_plan
 from infra.stack_file.settings import SettingsError, check, that_trains
 from infra.targets.local.settings import LocalSettings
+from tests.suite.soak import cases
 from training.run_spec import parse
 from training.sharding import resolve_mesh
 
 _CONFIG: dict[str, Any] = yaml.safe_load((STACKS / "Pulumi.local.yaml").read_text())["config"]
 BASE = {key.removeprefix("slipway:"): value for key, value in _CONFIG.items()}
-CASES = 1500
+CASES = cases(300, 1500)
 
 scalars = st.one_of(
     st.none(),
@@ -58,6 +60,7 @@ def mutated(draw: st.DrawFn) -> tuple[dict[str, Any], set[str]]:
     return stack, touched
 
 
+@pytest.mark.sample(1)
 @settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated())
 def test_mutated_stack_files_are_valid_or_name_the_key(case: tuple[dict[str, Any], set[str]]) -> None:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from infra.stack_file import stack_yaml
 from infra.stack_file.settings import SettingsError, StackSettings, from_engine, from_text, stack_names
 from infra.stack_file.stack_yaml import NAMESPACE, StackFileError
+from tests.suite.soak import cases
 from tests.unit.test_settings import LOCAL
 from tests.unit.test_settings_fuzz import mutated
 
-CASES = 300
+CASES = cases(100, 300)
 SPELLED = (
     *("1e3", "010", "yes", "true", "True", "~", "", "2126-12-01", "'5'", "1.0", "-3"),
     *("[1, 2]", "{a: 1}", "[]", "{}"),
@@ -66,6 +67,7 @@ def check_both_agree(text: str) -> None:
         assert isinstance(alone, str), (text, ours)
 
 
+@pytest.mark.sample(1)
 @settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated())
 def test_values_of_every_type(case: tuple[dict[str, Any], set[str]]) -> None:
@@ -73,6 +75,7 @@ def test_values_of_every_type(case: tuple[dict[str, Any], set[str]]) -> None:
     check_both_agree(yaml.safe_dump({"config": stack}, allow_unicode=True))
 
 
+@pytest.mark.sample(1)
 @settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(KEYS), st.sampled_from(SPELLED), min_size=1, max_size=2))
 @example({"run_name": "3"})  # each of these one border took and the other refused

@@ -30,6 +30,7 @@ from infra.targets.tpu_vm.plan import host_script, plan, request_inputs, run_spe
 from infra.targets.tpu_vm.provider.tpu_inputs import body, problems
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from infra.targets.tpu_vm.startup_script import HEADER, startup_script
+from tests.suite.soak import cases
 from training.run_spec import parse
 from training.sharding import resolve_mesh
 
@@ -37,7 +38,7 @@ PROMISED = (
     *("v5e-8", "v5e-16", "v5e-64", "v5e-128", "v5e-256", "v5e-256.spot", "v5p-128"),
     *("v6e-8", "v6e-32", "v6e-256", "v6e-8x16", "v6e-8x32", "v6e-32.spot"),
 )
-CASES = 10_000
+CASES = cases(300, 10_000)
 
 
 def tpu_settings(stack: str) -> TpuVmSettings:
@@ -138,7 +139,8 @@ def stacks(draw: st.DrawFn) -> tuple[dict[str, Any], set[str]]:
     return values, touched
 
 
-@pytest.mark.timeout(1200)  # 45 s on two cores of its own
+@pytest.mark.sample(1)
+@pytest.mark.timeout(1200)
 @settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(stacks())
 def test_random_stacks_plan_or_name_the_key(case: tuple[dict[str, Any], set[str]]) -> None:

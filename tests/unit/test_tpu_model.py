@@ -21,9 +21,11 @@ from infra.names import STACK_LABEL
 from infra.providers.resource import ResourceError
 from infra.targets.tpu_vm.provider.tpu_api import types
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, body
+from tests.suite.soak import cases
 from tests.unit.tpu_stack import ZONES, Stack, wanted
 
-STEPS = 2000
+EXAMPLES = cases(12, 60)
+STEPS = 33 * EXAMPLES  # of at most 50 each
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
 CHANGES: list[dict[str, Any]] = [
     {},
@@ -137,10 +139,11 @@ class Stacks(RuleBasedStateMachine):
         assert operator.changes() == [], "a second preview is not empty"
 
 
+@pytest.mark.sample(1)
 def test_state_and_cloud_agree_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TPU, "")  # set by each example, and put back at the end
     wished = settings(
-        max_examples=60,
+        max_examples=EXAMPLES,
         stateful_step_count=50,
         deadline=None,
         database=None,
@@ -170,19 +173,21 @@ def add(api: TpuApi, inputs: QueuedResourceInputs, labels: dict[str, str]) -> No
     api.cloud.create_request(Place("p", ZONES[0]), inputs.name, types().QueuedResource.pb(message))
 
 
-def test_32_slices_among_200_foreign_requests_in_pages_of_one(api: TpuApi) -> None:
-    for number in range(200):
+@pytest.mark.sample(1)
+def test_32_slices_among_many_foreign_requests_in_pages_of_one(api: TpuApi) -> None:
+    foreign = cases(40, 200)
+    for number in range(foreign):
         label = {STACK_LABEL: "other"} if number % 2 else {}
         add(api, wanted(name=f"foreign-{number}"), label)
     before = set(api.cloud.requests)
     stack = Stack(wanted(nodes=32), api.advance, hosts=32)
     stack.up()
-    assert len(api.cloud.nodes) == 200 + 32
+    assert len(api.cloud.nodes) == foreign + 32
     assert stack.state["ready"]["outputs"]["ready"] == 32
     assert stack.changes() == []
     stack.destroy()
     assert set(api.cloud.requests) == before
-    assert len(api.cloud.nodes) == 200
+    assert len(api.cloud.nodes) == foreign
 
 
 @pytest.mark.parametrize("skew_s", [-600, 600])
