@@ -112,7 +112,6 @@ def rooms(folder: Path, root: Path = ROOT) -> dict[str, Room]:
 
     with tempfile.TemporaryDirectory() as scratch:
         together = coverage.CoverageData(basename=str(Path(scratch, "together")))
-        together.touch_files([])
         for file in sorted((folder / "data").glob(".coverage.*")):
             part = coverage.CoverageData(basename=str(file))
             part.read()
