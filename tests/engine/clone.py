@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.tree_copy import ROOT, copy_tree
 
 # A model of a few thousand parameters: the road is under test, not the model.
 TINY: dict[str, Any] = {
@@ -35,22 +34,7 @@ class Clone:
 
     @classmethod
     def make(cls, directory: Path) -> Clone:
-        listed = subprocess.run(
-            ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-            cwd=ROOT,
-            capture_output=True,
-            check=True,
-        )
-        for name in listed.stdout.decode().split("\0"):
-            source, target = ROOT / name, directory / name
-            if name and source.is_file():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, target)
-        (directory / ".venv").symlink_to(ROOT / ".venv")
-        (directory / ".slipway").mkdir()
-        for shared in ("cache", "artifacts", "installed"):
-            (ROOT / ".slipway" / shared).mkdir(parents=True, exist_ok=True)
-            (directory / ".slipway" / shared).symlink_to(ROOT / ".slipway" / shared)
+        copy_tree(directory, ("cache", "artifacts", "installed"))
         return cls(directory)
 
     def stack(self, name: str, training: dict[str, Any] | None = None, **settings: Any) -> None:

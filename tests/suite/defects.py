@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import os
 import queue
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +20,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.tree_copy import ROOT, copy_tree
+
 LISTS = ROOT / "tests" / "defects"
 _AT_ONCE = 2
 _TIMEOUT_S = 300
@@ -71,22 +71,7 @@ class Copy:
 
     @classmethod
     def make(cls, directory: Path) -> Copy:
-        listed = subprocess.run(
-            ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-            cwd=ROOT,
-            capture_output=True,
-            check=True,
-        )
-        for name in listed.stdout.decode().split("\0"):
-            if name and (ROOT / name).is_file():
-                target = directory / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, target)
-        (directory / ".venv").symlink_to(ROOT / ".venv")
-        (directory / ".slipway").mkdir()
-        for shared in ("artifacts", "cache", "env", "installed"):
-            (ROOT / ".slipway" / shared).mkdir(parents=True, exist_ok=True)
-            (directory / ".slipway" / shared).symlink_to(ROOT / ".slipway" / shared)
+        copy_tree(directory, ("artifacts", "cache", "env", "installed"))
         subprocess.run(["git", "init", "-q"], cwd=directory, check=True)  # some tests ask git for the tree's files
         subprocess.run(["git", "add", "-A"], cwd=directory, check=True)
         return cls(directory)
