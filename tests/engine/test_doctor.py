@@ -1,13 +1,18 @@
-"""`slipway doctor` as people run it: what this machine has, and what an emulated project has; changes nothing."""
+"""`slipway doctor` as people run it: what this machine has, and what an emulated project has; changes nothing.
+
+The command looks at everything, which takes seconds; what one finding says in different cases is asked of it alone.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +20,20 @@ import pytest
 import yaml
 
 from infra import names
+from infra.doctor import this_machine
+from infra.doctor.finding import Finding
+from infra.doctor.findings import findings
+from infra.doctor.google import of_google
 from infra.emulated import QUESTIONS
 from infra.emulators.object_store import ObjectStore
+from infra.stack_file.cloud_settings import CloudSettings
+from infra.stack_file.settings import check
 from infra.targets.foundation import doctor as foundation_doctor
 from infra.targets.foundation.settings import FoundationSettings
 from tests.emulators.google_apis import ACCOUNT, GoogleApis, GoogleProject
 from tests.engine.clone import ROOT, Clone, said
 from tests.engine.google_plugin import write_executable
+from tests.engine.tpu_cloud import shipped
 
 LOCAL = ["stack file", "engine", "uv", "environment", "locks", "plugin", "wheelhouse", "stack lock"]
 NAMES = names.of("real-project", "us-east5", "slipway")
@@ -74,6 +86,16 @@ def doctor(clone: Clone, *arguments: str, code: int) -> dict[str, tuple[str, str
     return found
 
 
+def settings(like: str = "v6e-32", **changed: Any) -> CloudSettings:
+    made = check(like, shipped(like) | {"project": "real-project"} | changed)
+    assert isinstance(made, CloudSettings)
+    return made
+
+
+def verdicts(found: Iterable[Finding]) -> dict[str, tuple[str, str]]:
+    return {finding.what: (finding.verdict, finding.said) for finding in found}
+
+
 def test_this_machine_needs_no_account(clone: Clone) -> None:
     found = doctor(clone, code=0)
     assert list(found) == ["stack files", *LOCAL[1:6], "stack lock", "credentials"]
@@ -110,13 +132,12 @@ def test_a_project_that_has_everything(clone: Clone, google: GoogleApis) -> None
     ]
 
 
-def test_what_a_project_lacks_is_said_with_the_fix(clone: Clone, google: GoogleApis) -> None:
+def test_what_a_project_lacks_is_said_with_the_fix(google: GoogleApis) -> None:
     google.project.services -= {"tpu"}
     google.project.permissions -= {"tpu.nodes.create", "iam.serviceAccounts.actAs"}
     google.project.quotas = {QUOTA: {"default": 16}}
-    write(clone, "v6e-32.lacks", project="real-project", prefix="other",
-          training={"load_parameters_path": "gs://theirs/0/items"})  # fmt: skip
-    found = doctor(clone, "v6e-32.lacks", code=1)
+    loads = {"load_parameters_path": "gs://theirs/0/items"}
+    found = verdicts(of_google(settings(prefix="other", training=loads)))
     assert found["APIs"] == (
         "wrong",
         "not enabled: tpu; run: gcloud services enable tpu.googleapis.com --project real-project",
@@ -132,48 +153,43 @@ def test_what_a_project_lacks_is_said_with_the_fix(clone: Clone, google: GoogleA
     assert "bucket 'theirs' lies in us, but the hosts are in us-east5" in found["training.load_parameters_path"][1]
 
 
-def test_what_could_not_be_asked_says_why(clone: Clone, google: GoogleApis) -> None:
-    write(clone, "v6e-32.mute", project="real-project")
+def test_what_could_not_be_asked_says_why(google: GoogleApis) -> None:
     google.project.services -= {"cloudquotas"}
-    found = doctor(clone, "v6e-32.mute", code=0)
-    assert found["quota"] == (
+    assert verdicts(of_google(settings()))["quota"] == (
         "not asked",
         "cloudquotas.googleapis.com is not enabled, so it does not tell; run: gcloud services enable "
         "cloudquotas.googleapis.com --project real-project",
     )
-    write(clone, "v6e-32.else", project="their-project")
-    other = doctor(clone, "v6e-32.else", code=1)
+    other = verdicts(of_google(settings(project="their-project")))
     assert other["project"] == (
         "wrong",
         "cloudresourcemanager.googleapis.com answers 403: The caller does not have permission",
     )
     assert other["APIs"][0] == "not asked"
     google.project.state = "DELETE_REQUESTED"
-    assert doctor(clone, "v6e-32.mute", code=1)["project"][1].endswith("run: gcloud projects undelete real-project")
-    assert doctor(clone, "v6e-32", code=1)["project"][1].startswith("project is still 'my-project'")
+    verdict, sentence = verdicts(of_google(settings()))["project"]
+    assert verdict == "wrong" and sentence.endswith("run: gcloud projects undelete real-project")
+    verdict, sentence = verdicts(of_google(settings(project="my-project")))["project"]
+    assert verdict == "wrong" and sentence.startswith("project is still 'my-project'")
     google.grants = False
-    expired = doctor(clone, "v6e-32.mute", code=1)["credentials"]
-    assert expired[0] == "wrong"
-    assert expired[1].startswith("they are no longer valid (invalid_grant: Invalid JWT Signature.")
+    verdict, sentence = verdicts(of_google(settings()))["credentials"]
+    assert verdict == "wrong"
+    assert sentence.startswith("they are no longer valid (invalid_grant: Invalid JWT Signature.")
 
 
-def test_what_is_not_google_is_said_first_with_and_without_a_stack(
-    clone: Clone, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_google_is_said_first_with_and_without_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLIPWAY_TPU_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setenv("SLIPWAY_STANDIN_STATE", "/cloud")
     for stack, variables in (
-        ((), ["SLIPWAY_TPU_ENDPOINT", "SLIPWAY_STANDIN_STATE"]),
-        (("v6e-32",), ["SLIPWAY_TPU_ENDPOINT"]),
-        (("foundation.us-east5",), ["SLIPWAY_STANDIN_STATE"]),
-        (("local",), []),
+        (None, ["SLIPWAY_TPU_ENDPOINT", "SLIPWAY_STANDIN_STATE"]),
+        ("v6e-32", ["SLIPWAY_TPU_ENDPOINT"]),
+        ("foundation.us-east5", ["SLIPWAY_STANDIN_STATE"]),
+        ("local", []),
     ):
-        done = clone.run("slipway", "doctor", *stack, "--json")
-        findings = json.loads(done.stdout)
-        said_first = [finding for finding in findings if finding["what"] == "emulated"]
-        assert findings[: len(variables)] == said_first
-        assert [finding["said"].partition(" ")[0] for finding in said_first] == variables
-        assert {finding["verdict"] for finding in said_first} <= {"not asked"}
+        *said_first, after = islice(findings(stack), len(variables) + 1)
+        assert [finding.said.partition(" ")[0] for finding in said_first] == variables
+        assert {(finding.what, finding.verdict) for finding in said_first} <= {("emulated", "not asked")}
+        assert after.what.startswith("stack file")
 
 
 def test_what_has_the_name_of_googles_plugin_and_is_not_it_is_named(
@@ -188,10 +204,9 @@ def test_what_has_the_name_of_googles_plugin_and_is_not_it_is_named(
     )
 
 
-def test_a_domain_scoped_project(clone: Clone, google: GoogleApis) -> None:
+def test_a_domain_scoped_project(google: GoogleApis) -> None:
     google.project.project = "example.com:thing"
-    write(clone, "v6e-32.scoped", project="example.com:thing")
-    found = doctor(clone, "v6e-32.scoped", code=1)
+    found = verdicts(of_google(settings(project="example.com:thing")))
     assert [found[what][0] for what in ("project", "APIs", "roles", "quota")] == ["ok"] * 4
     assert found["foundation"][0] == "wrong"
 
@@ -210,20 +225,18 @@ def test_a_foundation(clone: Clone, google: GoogleApis) -> None:
     assert "wheelhouse" not in found
 
 
-def test_a_foundation_whose_maker_may_not_grant_on_the_project_or_make_a_budget(
-    clone: Clone, google: GoogleApis
-) -> None:
+def test_a_foundation_whose_maker_may_not_grant_on_the_project_or_make_a_budget(google: GoogleApis) -> None:
     """Hosts' logs and metrics need a grant on the project, a budget one on the billing account: both end an `up`."""
     account = "012345-6789AB-CDEF01"
-    write(clone, "foundation.paid", like="foundation.us-east5", project="real-project", budget_usd=500,
-          budget_billing_account=account)  # fmt: skip
+    paid = settings("foundation.us-east5", budget_usd=500, budget_billing_account=account)
     google.project.permissions = {*foundation_doctor.PERMISSIONS, *foundation_doctor.BUDGET}
     google.project.permissions -= {"resourcemanager.projects.setIamPolicy", "serviceusage.services.use"}
     google.project.billing_accounts = {account: set()}
-    found = doctor(clone, "foundation.paid", code=1)
-    assert found["roles"][1] == (
+    found = verdicts(of_google(paid))
+    assert found["roles"] == (
+        "wrong",
         "no permission for resourcemanager.projects.setIamPolicy, serviceusage.services.use; have an owner of "
-        "real-project give you roles/resourcemanager.projectIamAdmin and roles/serviceusage.serviceUsageConsumer"
+        "real-project give you roles/resourcemanager.projectIamAdmin and roles/serviceusage.serviceUsageConsumer",
     )
     assert found["budget"] == (
         "wrong",
@@ -232,45 +245,53 @@ def test_a_foundation_whose_maker_may_not_grant_on_the_project_or_make_a_budget(
     )
     google.project.permissions = {*foundation_doctor.PERMISSIONS, *foundation_doctor.BUDGET}
     google.project.billing_accounts = {account: {"billing.budgets.create"}}
-    found = doctor(clone, "foundation.paid", code=1)
+    found = verdicts(of_google(paid))
     assert (found["roles"][0], found["budget"]) == ("ok", ("ok", f"billing account {account} lets you make one"))
     google.project.billing_accounts = {}
-    assert doctor(clone, "foundation.paid", code=1)["budget"] == (
+    assert verdicts(of_google(paid))["budget"] == (
         "not asked",
         "cloudbilling.googleapis.com answers 403: The caller does not have permission",
     )
 
 
-def test_a_lock_that_a_killed_engine_left(clone: Clone) -> None:
+def test_a_lock_that_a_killed_engine_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
+    monkeypatch.setattr(this_machine, "ROOT", tmp_path)
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    folder = clone.directory / ".slipway/state/.pulumi/locks/organization/slipway/local"
+    folder = tmp_path / ".slipway/state/.pulumi/locks/organization/slipway/local"
     folder.mkdir(parents=True)
     lock = folder / "1.json"
     fields = {"username": "me", "hostname": os.uname().nodename, "timestamp": datetime.now(UTC).isoformat()}
     lock.write_text(json.dumps(fields | {"pid": ended.pid}))
-    verdict, sentence = doctor(clone, "local", code=1)["stack lock"]
-    assert verdict == "wrong"
-    assert sentence.startswith(f"a killed pulumi (pid {ended.pid}) left stack 'local' locked; run: ")
-    assert sentence.endswith(".venv/bin/pulumi cancel --yes --stack local")
-    assert doctor(clone, "v6e-32", code=1)["stack lock"][0] == "ok", "another stack's"
+    found = this_machine.stack_lock_finding("local")
+    assert found.verdict == "wrong"
+    assert found.said.startswith(f"a killed pulumi (pid {ended.pid}) left stack 'local' locked; run: ")
+    assert found.said.endswith(".venv/bin/pulumi cancel --yes --stack local")
+    assert this_machine.stack_lock_finding("v6e-32").verdict == "ok", "another stack's"
     lock.write_text(json.dumps(fields | {"pid": os.getpid()}))
-    assert doctor(clone, "local", code=0)["stack lock"] == ("ok", f"'local' is in use by pid {os.getpid()}")
+    found = this_machine.stack_lock_finding("local")
+    assert (found.verdict, found.said) == ("ok", f"'local' is in use by pid {os.getpid()}")
     lock.write_text("{")
-    assert "has an unreadable lock" in doctor(clone, "local", code=1)["stack lock"][1]
-    lock.unlink()
+    found = this_machine.stack_lock_finding("local")
+    assert found.verdict == "wrong" and "has an unreadable lock" in found.said
 
 
 def test_what_is_wrong_here(tmp_path: Path) -> None:
     clone = Clone.make(tmp_path / "clone")
-    (clone.directory / "stacks" / "Pulumi.v6e-32.yaml").write_bytes("config:\n".encode("utf-16"))
-    assert doctor(clone, code=1)["stack files"][1].endswith("save it as UTF-8")
     write(clone, "local.python", like="local", python_archive="no-such.tar.gz")
-    wheelhouse = doctor(clone, "local.python", code=1)["wheelhouse"]
-    assert wheelhouse == ("wrong", "python_archive is 'no-such.tar.gz', which is no file; give one, or `fetch`")
     (clone.directory / "training" / "locks" / "pylock.cpu-stable.toml").unlink()
-    assert "make it with: make lock" in doctor(clone, "local", code=1)["locks"][1]
+    found = doctor(clone, "local.python", code=1)
+    assert found["wheelhouse"] == (
+        "wrong",
+        "python_archive is 'no-such.tar.gz', which is no file; give one, or `fetch`",
+    )
+    assert "make it with: make lock" in found["locks"][1]
     project = clone.directory / "pyproject.toml"
     project.write_text(project.read_text().replace('"rich>=13"', '"rich>=13.1"'))
-    assert doctor(clone, "v5e-8", code=1)["locks"][1].startswith("uv.lock is older than pyproject.toml; run: make lock")
-    assert "no file stacks/Pulumi.v7e-32.yaml" in doctor(clone, "v7e-32", code=1)["stack file"][1]
+    found = doctor(clone, "v5e-8", code=1)
+    assert found["locks"][1].startswith("uv.lock is older than pyproject.toml; run: make lock")
+    (clone.directory / "stacks" / "Pulumi.v6e-32.yaml").write_bytes("config:\n".encode("utf-16"))
+    assert doctor(clone, code=1)["stack files"][1].endswith("save it as UTF-8")
+    no_stack = this_machine.stack_files_findings("v7e-32")[1]
+    assert no_stack.verdict == "wrong" and "no file stacks/Pulumi.v7e-32.yaml" in no_stack.said

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import psutil
 import pytest
 
 from infra.engine import ask_plugin_version
@@ -16,6 +17,7 @@ from infra.engine.google_plugin import PLACEHOLDER_TOKEN
 from infra.standins.gcp import schema
 from tests.engine.clone import Clone, said
 from tests.engine.google_plugin import starts, write_executable, write_plugin
+from tests.engine.project import until
 
 STACK = "foundation.us-central1"
 VERSION = schema.version()
@@ -141,8 +143,14 @@ def test_an_executable_that_never_answers_is_ended_with_what_it_started(tmp_path
     silent = write_executable(tmp_path / "bin", f"sleep 1000 & echo $! $$ >{pids}; wait")
     answer = ask_plugin_version.ask(str(silent), 5.0)  # by when it has started, whatever else runs
     assert answer == {"version": "", "sentence": "it printed no port in time", "certain": False}
-    for pid in pids.read_text().split():
-        assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
+    until(lambda: not any(map(runs, pids.read_text().split())), "both have ended")
+
+
+def runs(pid: str) -> bool:
+    try:
+        return psutil.Process(int(pid)).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_a_port_that_nobody_answers_at_is_no_plugin(tmp_path: Path) -> None:
