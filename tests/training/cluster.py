@@ -19,6 +19,8 @@ from training.run_spec import RunSpec
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 240.0  # a deadline for a loaded machine, not an expectation
+# Compiling takes half of a small run's processor time, and LLVM's optimisations most of that; no test needs them.
+XLA_FLAGS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
 def free_port() -> int:
@@ -132,10 +134,10 @@ def launch_command(directory: Path, cache: Path, heartbeat_s: int) -> list[str]:
 
 
 def plain_environment() -> dict[str, str]:
-    """This environment without what would change a training."""
+    """This environment without what would change a training, and with XLA_FLAGS."""
     dropped = ("PYTHONDONTWRITEBYTECODE", "XLA_FLAGS", "JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES")
     kept = (name for name in os.environ if name not in dropped and not name.startswith("SLIPWAY_"))
-    return {name: os.environ[name] for name in kept}
+    return {name: os.environ[name] for name in kept} | {"XLA_FLAGS": XLA_FLAGS}
 
 
 def losses(output: Path, run_name: str, host: int = 0) -> dict[int, float]:

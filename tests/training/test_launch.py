@@ -31,7 +31,7 @@ from training.exit_codes import ExitCode
 from training.host_status import Phase, read_status
 from training.run_spec import DataSpec, RunSpec
 
-STEPS, LONGER, SAVE_EVERY, EVALUATE_EVERY = 100, 110, 30, 40
+STEPS, LONGER, SAVE_EVERY, EVALUATE_EVERY = 40, 46, 12, 16
 VOCABULARY = 512
 
 TINY = {
@@ -67,7 +67,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataSpec:
         "--record-bytes",
         "512",
         "--heldout-fraction",
-        "0.1",
+        "0.05",
         "--processes",
         "1",
     ]
@@ -123,7 +123,8 @@ def test_finished_run_exits_0_and_says_so(straight: Straight) -> None:
         assert (status.phase, status.step, status.exit_code) == (Phase.FINISHED, STEPS, 0)
         assert status.reason == f"all {STEPS} steps are done and saved"
         assert (
-            last_line(host) == f"slipway: finished at step 100 of 100: {status.reason}; next: raise `steps` to train on"
+            last_line(host)
+            == f"slipway: finished at step {STEPS} of {STEPS}: {status.reason}; next: raise `steps` to train on"
         )
         assert status.first_step_at is not None and status.started < status.first_step_at < status.updated
         assert status.tokens_per_s is not None and status.tokens_per_s > 0

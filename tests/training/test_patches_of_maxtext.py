@@ -21,7 +21,7 @@ import pytest
 from array_record.python.array_record_module import ArrayRecordWriter
 from maxtext.input_pipeline.protos import example_pb2
 
-from tests.training.cluster import PATIENCE_S, ROOT, Cluster, free_port, losses, plain_environment
+from tests.training.cluster import PATIENCE_S, ROOT, XLA_FLAGS, Cluster, free_port, losses, plain_environment
 from training.exit_codes import ExitCode
 from training.run_spec import MaxTextValue, RunSpec
 
@@ -37,7 +37,7 @@ class MaxText:
 
     def start(self, code: str, arguments: Sequence[str], flags: str = "") -> subprocess.Popen[str]:
         path = os.pathsep.join([*([str(self.directory)] if self.directory else []), str(ROOT)])
-        own = {"PYTHONPATH": path, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "HF_HUB_OFFLINE": "1"}
+        own = {"PYTHONPATH": path, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": f"{XLA_FLAGS} {flags}", "HF_HUB_OFFLINE": "1"}
         return subprocess.Popen(
             [sys.executable, "-c", code, *arguments],
             cwd=ROOT,
