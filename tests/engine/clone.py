@@ -74,6 +74,13 @@ class Clone:
     def status(self, stack: str) -> dict[str, Any]:
         return json.loads(self.run("slipway", "status", stack, "--json").stdout)
 
+    def resources(self, stack: str) -> list[dict[str, Any]]:
+        """In the state, as the engine's file backend keeps it; `pulumi stack export` says the same and takes longer."""
+        file = self.directory / ".slipway" / "state" / ".pulumi" / "stacks" / "slipway" / f"{stack}.json"
+        if not file.exists():
+            return []
+        return json.loads(file.read_text())["checkpoint"]["latest"].get("resources") or []
+
     def work(self, stack: str) -> Path:
         return self.directory / ".slipway" / stack
 

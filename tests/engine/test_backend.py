@@ -65,7 +65,7 @@ def test_state_moves_once_and_the_old_one_is_put_aside(clone: Clone, tmp_path: P
     assert first.returncode == 0, said(first)
     assert (tmp_path / "cloud/storage/Bucket/slipway-state-us-central1-real-project.json").exists()
     assert not (tmp_path / "cloud/compute").exists()
-    before = json.loads(clone.run("pulumi", "stack", "export", "--stack", STACK).stdout)["deployment"]["resources"]
+    before = clone.resources(STACK)
 
     moved = clone.run("slipway", "backend", "init", STACK, "--to", url)
     assert moved.returncode == 0, said(moved)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -67,9 +65,7 @@ class Deployment:
         assert (len(self.api.cloud.requests), len(self.api.cloud.nodes)) == (1, 1)
 
     def resources(self) -> set[str]:
-        exported = self.clone.run("pulumi", "stack", "export", "--stack", self.stack)
-        found: list[dict[str, Any]] = json.loads(exported.stdout)["deployment"].get("resources") or []
-        return {one["urn"].rpartition("::")[2] for one in found}
+        return {one["urn"].rpartition("::")[2] for one in self.clone.resources(self.stack)}
 
 
 @pytest.fixture(scope="module")
@@ -87,25 +83,80 @@ def deployment(clone: Clone, tmp_path: Path, request: pytest.FixtureRequest) -> 
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
-    ("kind", "rpc"),
+    ("creating", "deleting"),
     [
-        (FaultKind.CUT_AFTER, "CreateQueuedResource"),
-        (FaultKind.TOO_MANY_REQUESTS, "CreateQueuedResource"),
-        (FaultKind.MALFORMED, "GetQueuedResource"),
-        (FaultKind.EMPTY, "GetGuestAttributes"),
-        (FaultKind.OPERATION_ERROR_AFTER, "CreateQueuedResource"),
+        ((FaultKind.CUT_AFTER, "CreateQueuedResource"), (FaultKind.OPERATION_ERROR, "DeleteQueuedResource")),
+        ((FaultKind.TOO_MANY_REQUESTS, "CreateQueuedResource"), (FaultKind.CUT_AFTER, "DeleteQueuedResource")),
+        ((FaultKind.MALFORMED, "GetQueuedResource"), (FaultKind.UNAVAILABLE, "ListQueuedResources")),
+        ((FaultKind.EMPTY, "GetGuestAttributes"), (FaultKind.CUT_AFTER, "DeleteQueuedResource")),
+        ((FaultKind.OPERATION_ERROR_AFTER, "CreateQueuedResource"), (FaultKind.UNAVAILABLE, "ListQueuedResources")),
     ],
-    ids=lambda value: value if isinstance(value, str) else value.name,
+    ids=lambda fault: f"{fault[0].name}-{fault[1]}",
 )
-def test_a_fault_that_passes_is_not_even_noticed(deployment: Deployment, kind: FaultKind, rpc: str) -> None:
-    deployment.api.fail(kind, rpc)
+def test_a_fault_that_passes_is_not_even_noticed(
+    deployment: Deployment, creating: tuple[FaultKind, str], deleting: tuple[FaultKind, str]
+) -> None:
+    """While a slice is made, while its labels change and while it is deleted."""
+    fault = deployment.api.fail(*creating)
+    done = deployment.up()
+    assert (done.returncode, fault.happened) == (0, 1), said(done)
+    deployment.check_up()
+
+    deployment.relabel()
+    fault = deployment.api.fail(FaultKind.CUT_AFTER, "UpdateNode")
+    done = deployment.up()
+    assert (done.returncode, fault.happened) == (0, 1), said(done)
+    deployment.check_up()
+    assert deployment.labels()["team"] == "a"
+
+    fault = deployment.api.fail(*deleting)
+    deployment.destroy()
+    assert fault.happened == 1
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("kind", [FaultKind.TIMEOUT, FaultKind.TIMEOUT_AFTER], ids=lambda kind: kind.name)
+def test_up_goes_on_where_a_killed_one_has_ended(deployment: Deployment, kind: FaultKind) -> None:
+    """Killed while it asks, while it waits, while labels change; and destroy while it deletes."""
+    deployment.kill_when_held("up", deployment.api.fail(kind, "CreateQueuedResource"))
+    assert "request" not in deployment.resources(), "the state never learned of it"
+    deployment.kill_when_held("up", deployment.api.fail(FaultKind.TIMEOUT, "GetGuestAttributes"))
     done = deployment.up()
     assert done.returncode == 0, said(done)
     deployment.check_up()
+
+    deployment.relabel()
+    deployment.kill_when_held("up", deployment.api.fail(FaultKind.TIMEOUT, "UpdateNode"))
+    done = deployment.up()
+    assert done.returncode == 0, said(done)
+    deployment.check_up()
+    assert deployment.labels()["team"] == "a"
+
+    deployment.kill_when_held("destroy", deployment.api.fail(FaultKind.TIMEOUT_AFTER, "DeleteQueuedResource"))
     deployment.destroy()
 
 
-def test_a_refusal_says_call_resource_and_next_step(deployment: Deployment) -> None:
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    ("kind", "rpc"),
+    [
+        (FaultKind.TIMEOUT, "CreateQueuedResource"),
+        (FaultKind.TIMEOUT_AFTER, "CreateQueuedResource"),
+        (FaultKind.TIMEOUT, "UpdateNode"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_destroy_after_a_killed_up_leaves_nothing(deployment: Deployment, kind: FaultKind, rpc: str) -> None:
+    if rpc == "UpdateNode":
+        assert deployment.up().returncode == 0
+        deployment.relabel()
+    deployment.kill_when_held("up", deployment.api.fail(kind, rpc))
+    assert ("request" in deployment.resources()) is (rpc == "UpdateNode")
+    deployment.destroy()
+
+
+def test_a_refusal_then_ctrl_c_then_a_preemption(deployment: Deployment) -> None:
+    """A refusal says call, resource and next step; Ctrl-C keeps the request; a preempted slice is drift."""
     for kind, sentence in (
         (FaultKind.DENIED, "have it granted (roles/tpu.admin), or run `gcloud auth application-default login`"),
         (
@@ -120,80 +171,12 @@ def test_a_refusal_says_call_resource_and_next_step(deployment: Deployment) -> N
         assert sentence in " ".join(said(tried).split())
         assert "Traceback" not in said(tried)
         assert deployment.api.cloud.requests == {}
-    assert deployment.up().returncode == 0
-    deployment.check_up()
-    deployment.destroy()
 
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("verb", ["up", "destroy"])
-@pytest.mark.parametrize("kind", [FaultKind.TIMEOUT, FaultKind.TIMEOUT_AFTER], ids=lambda kind: kind.name)
-def test_killed_in_the_middle_of_asking(deployment: Deployment, kind: FaultKind, verb: str) -> None:
-    deployment.kill_when_held("up", deployment.api.fail(kind, "CreateQueuedResource"))
-    assert "request" not in deployment.resources(), "the state never learned of it"
-    if verb == "up":
-        done = deployment.up()
-        assert done.returncode == 0, said(done)
-        deployment.check_up()
-    deployment.destroy()
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize(
-    ("kind", "rpc"),
-    [
-        (FaultKind.CUT_AFTER, "DeleteQueuedResource"),
-        (FaultKind.OPERATION_ERROR, "DeleteQueuedResource"),
-        (FaultKind.UNAVAILABLE, "ListQueuedResources"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else value.name,
-)
-def test_a_fault_while_deleting_leaves_nothing(deployment: Deployment, kind: FaultKind, rpc: str) -> None:
-    assert deployment.up().returncode == 0
-    fault = deployment.api.fail(kind, rpc)
-    deployment.destroy()
-    assert fault.happened == 1
-
-
-def test_a_fault_while_labels_change_is_not_even_noticed(deployment: Deployment) -> None:
-    assert deployment.up().returncode == 0
-    deployment.relabel()
-    fault = deployment.api.fail(FaultKind.CUT_AFTER, "UpdateNode")
-    done = deployment.up()
-    assert (done.returncode, fault.happened) == (0, 1), said(done)
-    deployment.check_up()
-    assert deployment.labels()["team"] == "a"
-    deployment.destroy()
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("verb", ["up", "destroy"])
-def test_killed_while_labels_change(deployment: Deployment, verb: str) -> None:
-    assert deployment.up().returncode == 0
-    deployment.relabel()
-    deployment.kill_when_held("up", deployment.api.fail(FaultKind.TIMEOUT, "UpdateNode"))
-    if verb == "up":
-        done = deployment.up()
-        assert done.returncode == 0, said(done)
-        deployment.check_up()
-        assert deployment.labels()["team"] == "a"
-    deployment.destroy()
-
-
-def test_killed_while_waiting_and_while_deleting(deployment: Deployment) -> None:
-    deployment.kill_when_held("up", deployment.api.fail(FaultKind.TIMEOUT, "GetGuestAttributes"))
-    done = deployment.up()
-    assert done.returncode == 0, said(done)
-    deployment.check_up()
-    deployment.kill_when_held("destroy", deployment.api.fail(FaultKind.TIMEOUT_AFTER, "DeleteQueuedResource"))
-    deployment.destroy()
-
-
-def test_ctrl_c_keeps_the_request_and_the_next_up_goes_on_waiting(deployment: Deployment) -> None:
     cloud = deployment.api.cloud
     cloud.stockout("us-east5-b", "v6e")
+    asked = len(deployment.api.calls_of("GetQueuedResource"))
     engine = deployment.start("up")
-    until(lambda: len(deployment.api.calls_of("GetQueuedResource")) > 3, "SliceReady waits")
+    until(lambda: len(deployment.api.calls_of("GetQueuedResource")) > asked + 3, "SliceReady waits")
     until(lambda: "request" in deployment.resources(), "the request is in the state")
     engine.send_signal(signal.SIGINT)
     shown, _ = engine.communicate(timeout=300)
@@ -205,12 +188,7 @@ def test_ctrl_c_keeps_the_request_and_the_next_up_goes_on_waiting(deployment: De
     assert done.returncode == 0, said(done)
     assert list(cloud.requests) == [before]
     deployment.check_up()
-    deployment.destroy()
 
-
-def test_a_preempted_slice_is_drift_in_the_next_preview_and_up_brings_it_back(deployment: Deployment) -> None:
-    cloud = deployment.api.cloud
-    assert deployment.up().returncode == 0
     (request,) = cloud.requests.values()
     with deployment.api.lock:
         cloud.delete_node(request.node_names[0])

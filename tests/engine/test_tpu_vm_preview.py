@@ -225,8 +225,7 @@ def test_life_of_a_shape(clone: Clone, cloud: TpuApi, stack: str) -> None:
         cloud.cloud.preempt(request)
     refreshed = clone.pulumi("refresh", mine, "--yes", "--skip-preview", "--color", "never")
     assert refreshed.returncode == 0, said(refreshed)
-    state = json.loads(clone.run("pulumi", "stack", "export", "--stack", mine).stdout)["deployment"]["resources"]
-    outputs = next(resource["outputs"] for resource in state if resource["urn"].endswith("::request"))
+    outputs = next(one["outputs"] for one in clone.resources(mine) if one["urn"].endswith("::request"))
     assert outputs["state"] == ("SUSPENDED" if stack.endswith(".spot") else "ACTIVE")
     destroyed = clone.pulumi("destroy", mine)
     assert destroyed.returncode == 0, said(destroyed)
@@ -273,8 +272,7 @@ def test_up_without_a_foundation_stops_before_anything_is_made(clone: Clone, clo
     assert "run: pulumi up --stack foundation.us-east5" in said(refused)
     assert "Traceback" not in said(refused)
     assert len(cloud.calls) == calls
-    state = json.loads(clone.run("pulumi", "stack", "export", "--stack", "v6e-32.bare").stdout)
-    made = [resource["type"] for resource in state["deployment"].get("resources") or []]
+    made = [resource["type"] for resource in clone.resources("v6e-32.bare")]
     assert [kind for kind in made if not kind.startswith("pulumi:")] == []
 
 
