@@ -429,7 +429,8 @@ def test_a_gpu_gets_an_estimate_that_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "code", "verdict"), [(1, 0, "fits, "), (128, 1, "does not fit: "), (64, 3, "unknown: too close to tell: ")]
+    ("batch", "code", "verdict"),
+    [(1, 0, "fits, "), (128, 1, "does not fit: "), (64, 3, "unknown: too close to tell: ")],
 )
 def test_the_exit_code_is_the_verdict_and_unknown_is_no_fit(batch: int, code: int, verdict: str) -> None:
     asked = ["--accelerator", "a3-mega-2", "--set", "model_name=llama2-7b", "--set", f"per_device_batch_size={batch}"]
