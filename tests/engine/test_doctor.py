@@ -38,6 +38,7 @@ from tests.engine.tpu_cloud import shipped
 LOCAL = ["stack file", "engine", "uv", "environment", "locks", "plugin", "wheelhouse", "stack lock"]
 NAMES = names.of("real-project", "us-east5", "slipway")
 QUOTA = "TPUV6EPerProjectPerZoneForTPUAPI"
+FOUNDATION = {"stack": "s", "project": "real-project", "region": "us-east5", "owner": "me"}
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +154,17 @@ def test_what_a_project_lacks_is_said_with_the_fix(google: GoogleApis) -> None:
     assert "bucket 'theirs' lies in us, but the hosts are in us-east5" in found["training.load_parameters_path"][1]
 
 
+def test_up_enables_the_apis_of_a_foundation_but_not_the_one_that_enables(google: GoogleApis) -> None:
+    google.project.services = set(FoundationSettings.model_validate(FOUNDATION).services) - {"tpu"}
+    assert verdicts(of_google(settings("foundation.us-east5")))["APIs"] == ("ok", "`up` enables tpu")
+    google.project.services -= {"serviceusage"}
+    assert verdicts(of_google(settings("foundation.us-east5")))["APIs"] == (
+        "wrong",
+        "not enabled: serviceusage, tpu; run: gcloud services enable serviceusage.googleapis.com tpu.googleapis.com "
+        "--project real-project",
+    )
+
+
 def test_what_could_not_be_asked_says_why(google: GoogleApis) -> None:
     google.project.services -= {"cloudquotas"}
     assert verdicts(of_google(settings()))["quota"] == (
@@ -214,9 +226,7 @@ def test_a_domain_scoped_project(google: GoogleApis) -> None:
 def test_a_foundation(clone: Clone, google: GoogleApis) -> None:
     write(clone, "foundation.mine", like="foundation.us-east5", project="real-project", egress="nat")
     found = doctor(clone, "foundation.mine", code=1)
-    every = FoundationSettings.model_validate(
-        {"stack": "s", "project": "real-project", "region": "us-east5", "owner": "me"}
-    )
+    every = FoundationSettings.model_validate(FOUNDATION)
     missing = sorted(set(every.services) - google.project.services)
     assert found["APIs"] == ("ok", f"`up` enables {', '.join(missing)}")
     assert "compute.routers.create; have an owner" in found["roles"][1]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from infra import emulated
 from infra.engine import command_line, google_plugin, home, locks, wrapper
 from infra.engine.proxy import without_proxy_on_loopback
 
@@ -189,6 +190,22 @@ def test_what_is_emulated_is_one_plain_line_each(tmp_path: Path) -> None:
         "note: STORAGE_EMULATOR_HOST is http://127.0.0.1:2: Cloud Storage is that server, not Google;"
         " to reach Google: unset STORAGE_EMULATOR_HOST",
     )
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "googles"),
+    [
+        ("https://www.googleapis.com/compute/v1/", True),
+        ("https://compute-mine.p.googleapis.com:443/", True),
+        ("https://googleapis.com", True),
+        ("https://evilgoogleapis.com/", False),
+        ("https://googleapis.com.example.com/", False),
+        ("https://www.googleapis.com@127.0.0.1:3/", False),
+    ],
+)
+def test_an_endpoint_is_googles_by_its_host_alone(endpoint: str, googles: bool) -> None:
+    found = emulated.substitutes({"GOOGLE_COMPUTE_CUSTOM_ENDPOINT": endpoint})
+    assert [each.variable for each in found] == ([] if googles else ["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"])
 
 
 def test_stand_in_is_said_where_providers_start_also_of_a_stack_that_cannot_be_told(tmp_path: Path) -> None:

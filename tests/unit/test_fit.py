@@ -428,6 +428,16 @@ def test_a_gpu_gets_an_estimate_that_says_so() -> None:
     assert f"by an estimate that may be {gpu_estimate.ERROR:.0%} off, no compiler" in " ".join(shown.split())
 
 
+@pytest.mark.parametrize(
+    ("batch", "code", "verdict"),
+    [(1, 0, "fits, "), (128, 1, "does not fit: "), (64, 3, "unknown: too close to tell: ")],
+)
+def test_the_exit_code_is_the_verdict_and_unknown_is_no_fit(batch: int, code: int, verdict: str) -> None:
+    asked = ["--accelerator", "a3-mega-2", "--set", "model_name=llama2-7b", "--set", f"per_device_batch_size={batch}"]
+    exit_code, shown = slipway(*asked)
+    assert (exit_code, f"a3-mega-2: {verdict}" in " ".join(shown.split())) == (code, True), shown
+
+
 def test_importing_what_a_preview_needs_does_not_import_a_compiler() -> None:
     code = (
         "import sys, infra.targets.tpu_vm; print([name for name in ('jax', 'maxtext', 'numpy') if name in sys.modules])"

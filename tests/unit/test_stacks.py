@@ -216,6 +216,28 @@ def test_stack_new_writes_one_that_previews_and_never_overwrites(
         assert message in refused.output
 
 
+@pytest.mark.parametrize(
+    ("options", "name", "tier"),
+    [
+        ("", "v6e-8", Tier.ON_DEMAND),
+        ("--variant try", "v6e-8.try", Tier.ON_DEMAND),
+        ("--variant try --tier spot", "v6e-8.try", Tier.SPOT),
+        ("--variant try --slices 2", "v6e-8x2.try", Tier.ON_DEMAND),
+        ("--variant try --target tpu-vm", "tpu-vm-v6e-8.try", Tier.ON_DEMAND),
+    ],
+)
+def test_a_variant_is_what_follows_the_dot_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, name: str, tier: Tier
+) -> None:
+    monkeypatch.setattr(stack_command, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")  # pyright: ignore
+    done = CliRunner().invoke(app, ["stack", "new", "v6e-8", "--zone", "us-east5-b", *options.split()])
+    assert done.exit_code == 0, done.output
+    (written,) = tmp_path.iterdir()
+    assert written.name == f"Pulumi.{name}.yaml"
+    tpu = from_text(name, written.read_text())
+    assert isinstance(tpu, TpuVmSettings) and tpu.tier is tier
+
+
 def test_the_table_of_all_stacks() -> None:
     shown = CliRunner().invoke(app, ["preview", "--all", "--json"])
     assert shown.exit_code == 0, shown.output

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra.emulated import TPU
-from infra.emulators.tpu_api import Behaviour, Cloud, QuotaTier, Timings, TpuApi, ZoneRefusal
+from infra.emulators.tpu_api import Behaviour, Cloud, FaultKind, QuotaTier, Timings, TpuApi, ZoneRefusal
 from infra.emulators.tpu_api.records import Hidden, NodeState
 from infra.providers.resource import Context, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api
@@ -74,6 +74,28 @@ def test_no_zone_is_left_says_what_each_has_said(api: TpuApi) -> None:
     sentence = refused(Stack(wanted(), api.advance))
     assert sentence.startswith("no zone serves it: cannot create projects/p/locations/us-east5-b/queuedResources/q-s: ")
     assert "Quota limit 'TPUV6EPreemptiblePerProjectPerZoneForTPUAPI' has been exceeded" in sentence
+
+
+# --- a server that says when to come back ---
+
+
+@pytest.mark.parametrize("ask", [tpu_api.get, tpu_api.delete], ids=["Google's client", "our own call"])
+def test_a_call_comes_back_no_earlier_than_the_server_has_asked(
+    api: TpuApi, ask: Callable[[Context, str], object]
+) -> None:
+    api.fail(FaultKind.TOO_MANY_REQUESTS, retry_after_s=100)
+    waiting = context(api)
+    ask(waiting, f"{wanted().parent(ZONES[0])}/queuedResources/absent")
+    assert [call.status for call in api.calls] == [429, 404]
+    assert waiting.now() >= 100
+
+
+def test_a_server_that_asks_for_longer_than_a_call_may_take_ends_it_at_once(api: TpuApi) -> None:
+    api.fail(FaultKind.TOO_MANY_REQUESTS, retry_after_s=3600)
+    waiting = context(api)
+    with pytest.raises(ResourceError, match=r"\(429\); run it again"):
+        tpu_api.get(waiting, f"{wanted().parent(ZONES[0])}/queuedResources/absent")
+    assert (len(api.calls), waiting.now()) == (1, 0)
 
 
 # --- a request that is there and not to be seen ---

@@ -6,7 +6,7 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -190,17 +190,22 @@ def test_curl_with_the_token_of_the_metadata_server(tmp_path: Path) -> None:
         assert curl(*bearer, "--range", "3-", content).stdout == b"tent"
 
 
-def test_the_server_as_a_command(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "infra.emulators.object_store", "--root", str(tmp_path), "--bucket", "b"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[str]:
+    """The address of the server as a command, with a bucket and a token."""
+    arguments = ["--root", str(tmp_path), "--bucket", "b", "--token", "mine"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "infra.emulators.object_store", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        upload = f"{url}/upload/storage/v1/b/b/o?uploadType=media&name=a/k"
-        assert curl("--data-binary", "content", upload).returncode == 0
+        yield process.stdout.readline().strip()
         process.kill()
+
+
+def test_the_server_as_a_command_takes_its_token_alone(command: str, tmp_path: Path) -> None:
+    upload = ("--data-binary", "content", f"{command}/upload/storage/v1/b/b/o?uploadType=media&name=a/k")
+    assert curl(*upload).returncode == 22, "without a token"
+    assert curl("--header", "Authorization: Bearer another", *upload).returncode == 22
+    assert not (tmp_path / "b" / "a" / "k").exists()
+    assert curl("--header", "Authorization: Bearer mine", *upload).returncode == 0
     assert (tmp_path / "b" / "a" / "k").read_text() == "content"
