@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -15,18 +17,29 @@ from tests.engine.clone import Clone, said
 STACK = "v6e-8.try"
 
 
+@contextlib.contextmanager
+def ended(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Whatever fails meanwhile."""
+    with process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
 def test_up_preemption_recovery_and_destroy_without_an_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clone = Clone.make(tmp_path / "clone")
     new = "stack new v6e-8 --variant try --tier spot --project try-it --zone us-east5-b --zone us-east5-a"
     written = clone.run("slipway", *new.split())
     assert written.returncode == 0, said(written)
-    with subprocess.Popen(
+    emulator = subprocess.Popen(
         clone.command("slipway", "emulate", "tpu", "--port", "0", "--speed", "1000"),
         cwd=clone.directory,
         env=clone.environment,
         stdout=subprocess.PIPE,
         text=True,
-    ) as emulator:
+    )
+    with ended(emulator):
         assert emulator.stdout
         page = re.findall(r"http://\S+", emulator.stdout.readline())[0]
         for name, value in re.findall(r"(\w+)=(http://\S+)", emulator.stdout.readline()):

@@ -12,7 +12,7 @@ from subprocess import CompletedProcess
 import psutil
 import pytest
 
-from infra.engine import ask_plugin_version
+from infra.engine import ask_plugin_version, google_plugin
 from infra.engine.google_plugin import PLACEHOLDER_TOKEN
 from infra.standins.gcp import schema
 from tests.engine.clone import Clone, said
@@ -52,44 +52,54 @@ def preview(clone: Clone, stack: str = STACK) -> CompletedProcess[str]:
     return done
 
 
-def test_plugin_that_answers_at_the_sdks_version_is_googles_and_is_asked_once(
+def test_plugin_that_answers_at_the_sdks_version_is_googles(
     clone: Clone, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plugin = write_plugin(tmp_path / "bin", log, VERSION)
-    put_on_path(monkeypatch, plugin.parent)
+    put_on_path(monkeypatch, write_plugin(tmp_path / "bin", log, VERSION).parent)
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "mine")
     assert "note:" not in preview(clone).stderr
-    first = [start["engine"] for start in starts(log)]
-    assert first[0] == ASKING
-    assert ASKING not in first[1:], "the engine's own starts"
+    first, *others = [start["engine"] for start in starts(log)]
+    assert first == ASKING
+    assert others, "the engine has started it as well"
+    assert ASKING not in others
     assert {start["GOOGLE_OAUTH_ACCESS_TOKEN"] for start in starts(log)} == {"mine"}
-    preview(clone)
-    assert [start["engine"] for start in starts(log)].count(ASKING) == 1, "remembered"
+
+
+def test_a_plugin_is_asked_once_and_again_when_it_is_another_file(tmp_path: Path, log: Path) -> None:
+    plugin = write_plugin(tmp_path / "bin", log, VERSION)
+    environment = {"PATH": str(plugin.parent), "PULUMI_HOME": str(tmp_path)}
+    asked: list[int] = []
+    for _ in range(2):
+        assert google_plugin.choose(environment, VERSION) == google_plugin.Choice(plugin)
+        asked.append(len(starts(log)))
     plugin.write_text(plugin.read_text() + "\n")
-    preview(clone)
-    assert [start["engine"] for start in starts(log)].count(ASKING) == 2, "another file may be another plugin"
+    assert google_plugin.choose(environment, VERSION) == google_plugin.Choice(plugin)
+    assert [*asked, len(starts(log))] == [1, 1, 2]
 
 
 @pytest.mark.parametrize(
     ("command", "answer"),
-    [
-        ("echo hello", "it printed 'hello' instead of a port"),
-        ("exit 3", "it printed no port and ended"),
-        (None, "it answers as version 9.35.0"),
-    ],
+    [("echo hello", "it printed 'hello' instead of a port"), ("exit 3", "it printed no port and ended")],
 )
+def test_what_is_no_plugin_is_said_by_what_it_did(tmp_path: Path, command: str, answer: str) -> None:
+    plugin = write_executable(tmp_path / "bin", command)
+    choice = google_plugin.choose({"PATH": str(plugin.parent), "PULUMI_HOME": str(tmp_path)}, VERSION)
+    assert choice.official is None
+    assert choice.passed_over == (f"{plugin} is not Google's plugin {VERSION}: {answer}; it is passed over",)
+
+
 def test_what_is_not_the_plugin_is_passed_over_by_name_and_the_stand_in_previews(
-    clone: Clone, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, command: str | None, answer: str
+    clone: Clone, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = tmp_path / "bin"
-    plugin = write_executable(directory, command) if command else write_plugin(directory, log, "9.35.0")
-    put_on_path(monkeypatch, directory)
+    plugin = write_plugin(tmp_path / "bin", log, "9.35.0")
+    put_on_path(monkeypatch, plugin.parent)
     done = preview(clone)
     notes = done.stderr.splitlines()
-    assert notes[0] == f"note: {plugin} is not Google's plugin {VERSION}: {answer}; it is passed over"
+    says = "it answers as version 9.35.0"
+    assert notes[0] == f"note: {plugin} is not Google's plugin {VERSION}: {says}; it is passed over"
     assert notes[1].startswith(STOOD_IN)
     assert f"using pulumi-resource-gcp from $PATH at {clone.directory}/infra/standins/" in said(done)
-    assert len(starts(log)) == (command is None), "asked, and never given to the engine"
+    assert len(starts(log)) == 1, "asked, and never given to the engine"
 
 
 def test_installed_plugin_wins_over_something_else_on_path(

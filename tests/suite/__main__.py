@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".slipway" / "suite"
 HOSTS = "tests/training"
 OPERATORS = ("tests/unit", "tests/engine")
-_WORKERS = ("-n", "2")
+_WORKERS = ("-n", "3")  # on two cores: lives of stacks wait for a third of their time
 MOST_REPEATED = 5
 
 
