@@ -209,7 +209,8 @@ def test_every_key_has_another_value_to_be_tried() -> None:
 @pytest.mark.parametrize("key", OTHER)
 def test_a_change_of_one_field_changes_what_the_golden_file_names(clone: Clone, standing: Standing, key: str) -> None:
     """Through the engine: which resources, in place or anew, because of which inputs."""
-    write(clone, CHANGED, **({"soft_delete_days": 0} | {key: OTHER[key]}))
+    changed: dict[str, Any] = {"soft_delete_days": 0} | {key: OTHER[key]}
+    write(clone, CHANGED, **changed)
     preview = pulumi(clone, "preview", "--json", stack=CHANGED)
     if preview.returncode:  # which of them the engine names depends on which come first
         assert "unable to replace resource" in said(preview), said(preview)

@@ -82,9 +82,11 @@ def sessions(tests: Sequence[str], arguments: Sequence[str]) -> list[Session]:
     return found
 
 
-def chosen(only: str) -> list[str]:
-    """Names of tests, several apart by spaces; a name may have spaces itself."""
-    return re.split(r"\s+(?=tests/)", only.strip()) if only.strip() else []
+def chosen(only: str, quick: bool = False) -> list[str]:
+    """Names of tests, several apart by spaces; a name may have spaces itself. Empty for all that there are."""
+    if only.strip():
+        return re.split(r"\s+(?=tests/)", only.strip())
+    return ["tests/unit"] if quick else []
 
 
 def command_for(test: str) -> str:
@@ -148,7 +150,7 @@ def main() -> int:
     parser.add_argument(
         "--repeat", action="store_true", help=f"repeat what failed, alone, if it is {MOST_REPEATED} at most"
     )
-    parser.add_argument("--quick", action="store_true", help="without tests that are marked `long`")
+    parser.add_argument("--quick", action="store_true", help="of tests/unit what is not marked `long`")
     parser.add_argument("--soak", action="store_true", help="all cases of sampled tests, and only of those")
     parser.add_argument("--seed", type=int, default=1, help="which sample of them otherwise")
     parser.add_argument("--shuffle", type=int, help="seed of a random order")
@@ -166,7 +168,7 @@ def main() -> int:
     if options.shuffle is not None:
         arguments += ["--shuffle", str(options.shuffle)]
     started = time.monotonic()
-    codes, results = run_side_by_side(sessions(chosen(options.only), arguments), options.work)
+    codes, results = run_side_by_side(sessions(chosen(options.only, options.quick), arguments), options.work)
     failed = [result.name for result in results if result.outcome == "failed"]
     flaky = repeated(failed, arguments, options.work) if options.repeat and failed else []
     if options.record_times:

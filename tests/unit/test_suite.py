@@ -90,6 +90,13 @@ def test_names_go_to_the_environment_that_has_what_they_import() -> None:
     assert hosts.command[0] == str(ROOT / ".slipway" / "env" / "dev" / "bin" / "python")
 
 
+def test_the_quick_suite_is_the_unit_tests_unless_others_are_named() -> None:
+    (quick,) = sessions(chosen("", quick=True), [])
+    assert quick.command[3] == "tests/unit"
+    assert chosen("tests/engine/test_fit.py", quick=True) == ["tests/engine/test_fit.py"]
+    assert chosen("") == []
+
+
 def test_the_slowest_are_listed() -> None:
     results = [Result(f"tests/a.py::test_{number}", "passed", float(number)) for number in range(40)]
     lines = report(results, 100.0).splitlines()
