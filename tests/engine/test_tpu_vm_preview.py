@@ -205,6 +205,15 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TpuApi]:
         yield api
 
 
+def made_after(clone: Clone, stack: str) -> dict[str, set[str]]:
+    """Of each resource of ours by name, those that it waits for."""
+    return {
+        one["urn"].rpartition("::")[2]: {urn.rpartition("::")[2] for urn in one.get("dependencies", ())}
+        for one in clone.resources(stack)
+        if one["custom"] and one["type"].startswith("slipway:")
+    }
+
+
 @pytest.mark.parametrize("stack", SHAPES)
 def test_life_of_a_shape(clone: Clone, cloud: TpuApi, stack: str) -> None:
     """up, nothing to do, a change, refresh, destroy; of the others see test_every_stack_declares_..."""
@@ -213,6 +222,13 @@ def test_life_of_a_shape(clone: Clone, cloud: TpuApi, stack: str) -> None:
     up = clone.pulumi("up", mine, "--color", "never")
     assert up.returncode == 0, said(up)
     assert "+ 7 created" in said(up)
+    assert made_after(clone, mine) == {
+        "guard": set(),
+        "wheelhouse": {"guard"},
+        "bundle": {"guard"},
+        "request": {"guard", "wheelhouse", "bundle"},
+        "ready": {"request"},
+    }
     again = clone.pulumi("preview", mine, "--expect-no-changes", "--color", "never")
     assert again.returncode == 0, said(again)
     (request,) = [name for name in cloud.cloud.requests if name.endswith(f"/slipway-{stack.replace('.', '--')}x")]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.artifacts import uses
 from infra.artifacts.gc import Named, kept_wheelhouses, unreferenced
 from infra.artifacts.layout import object_key, objects_of, sums_text, wheelhouse_key
 from infra.artifacts.opening import open_store
@@ -198,3 +199,12 @@ def test_names_in_records_of_the_store_and_of_local_stacks(tmp_path: Path) -> No
 def test_a_record_that_is_not_understood_stops(text: str) -> None:
     with pytest.raises(StoreError, match=r"the run record place is not readable .* nothing may be deleted"):
         by_record("place", text)
+
+
+def test_what_is_forgotten_is_of_that_stack_alone(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    mine, longer = (uses.Use("bob", stack, identifier(1), identifier(2)) for stack in ("v6e-32", "v6e-32--mine"))
+    for use in (mine, longer):
+        uses.record(store, use)
+    assert uses.forget(store, mine.user) == 1
+    assert list(store.keys(uses.PREFIX)) == [longer.key]

@@ -352,3 +352,47 @@ def test_a_stack_file_in_another_encoding_is_one_sentence(tmp_path: Path) -> Non
     (tmp_path / "Pulumi.v6e-32.yaml").write_bytes("config: {}".encode("utf-16"))
     with pytest.raises(wrapper.RefusalError, match=r"Pulumi.v6e-32.yaml is not UTF-8 text: .*; save it as UTF-8$"):
         wrapper.read_text(tmp_path / "Pulumi.v6e-32.yaml")
+
+
+# --- before the engine starts ---
+
+
+@pytest.fixture
+def ended() -> int:
+    """The pid of a process that is no more."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def locked(state: Path, stack: str, text: str) -> Path:
+    file = state / ".pulumi/locks/organization/slipway" / stack / "1.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    return file
+
+
+def test_a_held_lock_stops_what_changes_its_own_stack_alone(tmp_path: Path, ended: int) -> None:
+    up, preview = command_line.parse(["up"]), command_line.parse(["preview"])
+    held = locked(tmp_path, "theirs", lock_text(ended, host="elsewhere"))
+    left = locked(tmp_path, "mine", lock_text(ended))
+    wrapper.clear_locks(up, tmp_path, "slipway", None)  # of the stack that is selected, which only the engine knows
+    assert (held.exists(), left.exists()) == (True, False)
+    wrapper.clear_locks(preview, tmp_path, "slipway", "theirs")
+    with pytest.raises(wrapper.RefusalError, match=r"'theirs' is in use by ada@elsewhere"):
+        wrapper.clear_locks(up, tmp_path, "slipway", "theirs")
+    assert held.exists()
+
+
+def test_another_project_gets_neither_our_state_nor_our_stacks(tmp_path: Path) -> None:
+    root, engine, other = tmp_path / "ours", tmp_path / "engine", tmp_path / "other"
+    for folder, project in ((root, "slipway"), (other, "other")):
+        folder.mkdir()
+        (folder / "Pulumi.yaml").write_text(f"name: {project}\n")
+    (root / ".venv").mkdir()
+    (root / ".venv" / "engine-path").write_text(str(engine))
+    engine.mkdir()
+    (engine / "pulumi").touch(mode=0o755)
+    begun = wrapper.prepare(["preview", "--stack", "v6e-32", "-C", str(other)], {"HOME": "/h", "PATH": "/p"}, root)
+    assert begun == wrapper.Start(engine / "pulumi", {"HOME": "/h", "PATH": f"{engine}:/p"})
+    assert not (root / ".slipway").exists()

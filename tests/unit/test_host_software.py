@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.components.stored_software import stored_software_args
 from infra.host_software.derive import host_software
 from infra.runs import run_plan
 from infra.stack_file import settings
@@ -43,6 +44,7 @@ def test_overlay_is_named_with_its_hash(tmp_path: Path) -> None:
     assert software.notices[1] == f"overlay: maxtext 0.2.6.dev1 ({wheel.name}, sha256 {digest})"
     assert software.wheelhouse.id != host_software(plain, planned(plain, tmp_path), tmp_path).wheelhouse.id
     assert software.build_arguments[-2:] == ["--overlay", str(wheel.parent)]
+    assert stored_software_args(software, "gs://b").wheelhouse.arguments == software.build_arguments
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,9 @@ class TestModelFile:
         spec = planned(made, tmp_path)
         assert (spec.maxtext["base_emb_dim"], spec.maxtext["base_mlp_dim"]) == (64, 256)
         assert "model_file" not in spec.maxtext
-        assert host_software(made, spec, tmp_path).contents.model_file == model
+        software = host_software(made, spec, tmp_path)
+        assert software.contents.model_file == model
+        assert stored_software_args(software, "gs://b").bundle.model_file == str(model)
 
     @pytest.mark.parametrize(
         ("text", "said"),

@@ -253,6 +253,8 @@ class TestBuild:
         build(inputs, tmp_path / "store", str(UV), Silent())
         assert inputs.id != plain.id
         assert objects(tmp_path / "store", inputs)["python.tar.gz"] == hashlib.sha256(b"an archive").hexdigest()
+        archive.write_bytes(b"another one")
+        assert inputs_of(training, python_archive=archive).id not in (plain.id, inputs.id)
 
     def test_patched_package_gets_a_local_version(self, index: Index, tmp_path: Path) -> None:
         file = index.add("small-1.0-py3-none-any.whl", wheel(content="old = 1\n"))

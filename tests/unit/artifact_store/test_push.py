@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from infra.artifacts.layout import object_key, sums_text, wheelhouse_key
 from infra.artifacts.opening import open_store
 from infra.artifacts.push import Pushed, push
 from infra.artifacts.store import LocalStore, Store
 from infra.emulators.object_store import FaultKind, ObjectStore
+from infra.host_software import wheelhouses
 from infra.paths import ROOT
 from tests.unit.artifact_store.steps import BIG, refused, write
 
@@ -67,6 +69,22 @@ def test_push_that_fails_leaves_no_index_and_goes_on_later(
     assert 9 <= there < 20
     done = push(source, bucket, keys, ["wheelhouses/x/SHA256SUMS"])
     assert (done.present, done.uploaded) == (there, 21 - there)
+    assert same(source, bucket)
+
+
+def test_wheelhouse_that_could_not_be_pushed_whole_is_not_there(
+    server: ObjectStore, bucket: Store, source: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wheelhouses, "ARTIFACTS", source.directory)
+    index = wheelhouse_key("0" * 16)
+    digests = {f"wheel{number}.whl": hashlib.sha256(b"a" * number).hexdigest() for number in range(20)}
+    for number, (name, digest) in enumerate(digests.items()):
+        write(source.path(object_key(digest, name)), b"a" * number)
+    write(source.path(index), sums_text(digests))  # bigger than any wheel: it would be the first to go
+    server.fail(FaultKind.DENIED, "POST", skip=9)
+    assert "permission denied" in refused(lambda: wheelhouses.push_from_here("0" * 16, "gs://bucket"))
+    assert not bucket.has(index)
+    wheelhouses.push_from_here("0" * 16, "gs://bucket")
     assert same(source, bucket)
 
 
