@@ -41,7 +41,7 @@ lint: setup
 SEED ?= 1
 REPEAT ?=
 export ONLY ARGS
-SUITE = $(BIN)/python -m tests.suite --only "$$ONLY" --args "$$ARGS"
+SUITE = $(BIN)/python -m tests.suite --only="$$ONLY" --args="$$ARGS"
 test: setup
 	@$(SUITE) --seed $(SEED) $(if $(REPEAT),--repeat)
 
@@ -62,7 +62,7 @@ test-times: setup
 
 # Deliberate mistakes, one at a time, and whether the tests that should find them do. ONLY: a part of a name or file.
 defects: setup
-	@$(BIN)/python -m tests.suite.defects --only "$$ONLY"
+	@$(BIN)/python -m tests.suite.defects --only="$$ONLY"
 
 # What the suite covers of each room of infra/ and training/, against tests/suite/coverage.json.
 coverage: setup

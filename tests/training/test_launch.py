@@ -324,7 +324,7 @@ def test_full_disk_is_named_and_the_checkpoint_before_it_loads(tmp_path: Path, c
     disk, host = tmp_path / "disk", tmp_path / "host"
     disk.mkdir()
     host.mkdir()
-    spec = spec_of(disk, None, steps=200, hosts=1, checkpoint_period=5)
+    spec = spec_of(disk, None, steps=60, hosts=1, checkpoint_period=5)
     (host / "run_spec.yaml").write_text(spec.to_yaml())
     first = tmp_path / "first.json"
     script = f"""
@@ -349,7 +349,7 @@ def test_full_disk_is_named_and_the_checkpoint_before_it_loads(tmp_path: Path, c
     assert full["reason"].startswith("no space left on the disk: ")
     finished = read_status(host)
     assert finished is not None and finished.phase is Phase.FINISHED
-    assert finished.resumed_from is not None and 5 <= finished.resumed_from < 200
+    assert finished.resumed_from is not None and 5 <= finished.resumed_from < 60
 
 
 def test_no_process_is_left_behind(straight: Straight) -> None:
