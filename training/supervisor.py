@@ -134,7 +134,8 @@ def _about_lost_host(lost: str, plan: Plan) -> str:
 
 def _pass_on(child: subprocess.Popen[bytes], tail: deque[bytes]) -> None:
     assert child.stderr
-    for line in child.stderr:
-        tail.append(line)
-        sys.stderr.buffer.write(line)
-        sys.stderr.buffer.flush()
+    with child.stderr:
+        for line in child.stderr:
+            tail.append(line)
+            sys.stderr.buffer.write(line)
+            sys.stderr.buffer.flush()

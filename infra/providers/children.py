@@ -140,6 +140,8 @@ def _end(family: _Family) -> None:
     if child.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(_END_S)  # before psutil does, which would take its exit code
     for _ in range(_SCANS):
         members = list(_labelled(family.label))
         for member in members:
@@ -148,8 +150,6 @@ def _end(family: _Family) -> None:
         if not members:
             break
         psutil.wait_procs(members, timeout=_END_S)
-    with suppress(subprocess.TimeoutExpired):
-        child.wait(_END_S)
 
 
 def _labelled(label: str) -> Iterator[psutil.Process]:

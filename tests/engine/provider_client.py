@@ -6,6 +6,7 @@ For what the provider answers, where an engine would only pass it on.
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -35,7 +36,11 @@ class Provider:
 def provider(module: str) -> Iterator[Provider]:
     """The plugin that this module is, started as an engine starts it."""
     process = subprocess.Popen(
-        [sys.executable, "-m", module, "127.0.0.1:1"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", module, "127.0.0.1:1"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout
@@ -43,5 +48,5 @@ def provider(module: str) -> Iterator[Provider]:
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             yield Provider(provider_pb2_grpc.ResourceProviderStub(channel))
     finally:
-        process.kill()
+        process.send_signal(signal.SIGINT)
         process.communicate()

@@ -33,7 +33,7 @@ from infra.targets.foundation.settings import FoundationSettings
 from tests.emulators.google_apis import ACCOUNT, GoogleApis, GoogleProject
 from tests.engine.clone import ROOT, Clone, said
 from tests.engine.google_plugin import write_executable
-from tests.engine.tpu_cloud import shipped
+from tests.engine.tpu_cloud import settings_of, shipped
 
 LOCAL = ["stack file", "engine", "uv", "environment", "locks", "plugin", "wheelhouse", "stack lock"]
 NAMES = names.of("real-project", "us-east5", "slipway")
@@ -285,6 +285,12 @@ def test_a_lock_that_a_killed_engine_left(tmp_path: Path, monkeypatch: pytest.Mo
     lock.write_text("{")
     found = this_machine.stack_lock_finding("local")
     assert found.verdict == "wrong" and "has an unreadable lock" in found.said
+
+
+def test_a_wheelhouse_that_is_not_built_yet_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(this_machine, "ARTIFACTS", tmp_path)
+    found = this_machine.wheelhouse_finding(settings_of("v6e-32"))
+    assert (found.verdict, found.said.partition(" is ")[2]) == ("ok", "not built yet: `up` does")
 
 
 def test_what_is_wrong_here(tmp_path: Path) -> None:

@@ -201,6 +201,21 @@ def test_soft_delete_that_is_off_is_said_to_google(standing: Standing) -> None:
     assert {bucket["softDeletePolicy"]["retentionDurationSeconds"] for bucket in buckets.values()} == {0}
 
 
+def test_an_agent_that_cannot_be_asked_for_ends_up_with_googles_sentence(clone: Clone, standing: Standing) -> None:
+    """Somebody has disabled the API since; the engine's monitor answers the program with an error of its own."""
+    write(clone, CHANGED, soft_delete_days=0)
+    (service,) = standing.cloud.glob("*/Service/*storage.googleapis.com*.json")
+    enabled = service.read_text()
+    service.unlink()
+    try:
+        refused = pulumi(clone, "up", stack=CHANGED)
+    finally:
+        service.write_text(enabled)
+    assert refused.returncode != 0
+    assert "cannot ask for Cloud Storage's own account in real-project: " in said(refused)
+    assert "Traceback" not in said(refused)
+
+
 def test_every_key_has_another_value_to_be_tried() -> None:
     assert set(FoundationSettings.model_fields) == set(OTHER) | {"stack", "target"}, "a new key: give it another value"
 

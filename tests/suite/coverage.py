@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import coverage
+from coverage.exceptions import DataError
 
 from tests.suite.__main__ import ROOT
 
@@ -114,7 +115,10 @@ def rooms(folder: Path, root: Path = ROOT) -> dict[str, Room]:
         together = coverage.CoverageData(basename=str(Path(scratch, "together")))
         for file in sorted((folder / "data").glob(".coverage.*")):
             part = coverage.CoverageData(basename=str(file))
-            part.read()
+            try:
+                part.read()
+            except DataError:
+                continue  # killed while it wrote what it had measured
             together.update(part, map_path=place)
         for name in ours:
             together.touch_file(str(root / name))

@@ -21,7 +21,7 @@ from typing import Any
 
 import grain.python as grain
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from maxtext.input_pipeline import data_processing_utils, grain_tokenizer
 from maxtext.input_pipeline.protos import example_pb2
@@ -251,6 +251,7 @@ def test_joined_pieces_are_the_document(text: str, limit: int) -> None:
     st.lists(st.integers(0, 900), max_size=4),
     st.integers(4, 40),
 )
+@example("漢漢漢漢", [4], 4)  # a part begins within a character
 def test_a_text_file_read_in_parts_is_the_file(
     tmp_path_factory: pytest.TempPathFactory, text: str, cuts: list[int], limit: int
 ) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from tests.training.cluster import ROOT
 from training.exit_codes import ExitCode
+from training.host_status import HostStatus, Phase, write_status
 from training.plan import Plan
-from training.supervisor import translate
+from training.supervisor import run, translate
 from training.trainer import how_it_ended, why
 
 PLAN = Plan(1, 4, "10.0.0.1:8482", 2, 8, 100, 64, "/c", "/s", "/m", 30, 600, 0.0, {})
@@ -102,6 +108,44 @@ def test_full_disk_is_found_below_other_errors() -> None:
     assert why(error, None) == (
         "no space left on the disk: RuntimeError: Checkpointing failed.; the previous checkpoint stands"
     )
+
+
+def test_a_device_without_memory_is_told_from_a_full_disk() -> None:
+    error = RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.")
+    assert why(error, None) == f"out of device memory: RuntimeError: {error}"
+
+
+def test_a_loss_that_is_no_number_says_what_to_change() -> None:
+    assert why(SystemExit(1), "NaN loss at step 3.") == (
+        "NaN loss at step 3: lower the learning rate or look at the data"
+    )
+
+
+def test_a_training_whose_supervisor_is_gone_does_not_begin(tmp_path: Path) -> None:
+    not_its_parent = str(os.getpid() + 1)
+    command = [sys.executable, "-m", "training.trainer", str(tmp_path / "no plan"), not_its_parent]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (ExitCode.FAILED, "")
+
+
+class _Telling(type(Path())):
+    """The path of a plan that tells its process to stop as it is written into the training's command line."""
+
+    def __str__(self) -> str:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return super().__str__()
+
+
+def test_told_to_stop_just_before_the_training_starts_it_is_interrupted(tmp_path: Path) -> None:
+    started = HostStatus(Phase.STARTING, 0.0, 0.0, 0, PLAN.steps)
+    write_status(tmp_path, started)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        ended = run(PLAN, _Telling(tmp_path / "plan.json"), os.environ)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert (ended.phase, ended.exit_code) == (Phase.INTERRUPTED, ExitCode.INTERRUPTED)
 
 
 def test_cause_is_one_line() -> None:

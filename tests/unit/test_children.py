@@ -124,6 +124,13 @@ def test_ctrl_c_ends_grandchildren_too(how: str, tmp_path: Path) -> None:
     until_gone(int(said[0].removeprefix("the work: ")))
 
 
+def test_a_child_that_was_ended_for_want_of_an_engine_is_not_waited_for(tmp_path: Path) -> None:
+    code = "print('at work', flush=True); import time; time.sleep(3600)"
+    ended = outcome(context(report=lambda _: children.end_all()), code, tmp_path)
+    assert isinstance(ended, ResourceError)
+    assert str(ended) == "the work failed: at work"
+
+
 def test_a_child_that_closes_its_pipes_is_waited_for(tmp_path: Path) -> None:
     code = "import os; os.close(1); os.close(2); import time; time.sleep(3600)"
     assert isinstance(outcome(context(timeout_s=1), code, tmp_path), DeadlineError)

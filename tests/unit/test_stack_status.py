@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from infra.operate.hosts import HostView, below
+from infra.operate.live_view import summary
 from infra.operate.phases import ABSENT
 from infra.operate.stack_status import cells, duration, losses, stack_status
+from infra.paths import StackPaths
+from infra.targets.local import host_directory
+from infra.targets.local.hosts import LocalHosts
+from training.run_spec import RunSpec
 
 HOST = HostView(
     index=0, slice=0, name="host-0", phase="training", reason="", bundle="0" * 16, age_s=1.5,
@@ -85,3 +91,21 @@ def test_a_step_that_ran_twice_counts_as_it_ran_last() -> None:
     )
     assert seen.train == ((0, 9.0), (1, 7.5))
     assert seen.heldout == ((1, 7.0),)
+
+
+def test_the_summary_of_a_run_without_held_out_text_says_nothing_of_it(tmp_path: Path) -> None:
+    paths = StackPaths(tmp_path)
+    spec = RunSpec(
+        "s", "run", "cpu", 1, 1, 2, 10, str(paths.runs), None, {"per_device_batch_size": 1, "max_target_length": 8}
+    )
+    paths.host(0).mkdir(parents=True)
+    (paths.host(0) / host_directory.RUN_SPEC).write_text(spec.to_yaml())
+    metrics = paths.runs / "run" / "metrics"
+    metrics.mkdir(parents=True)
+    lines = [{"step": step, "learning/loss": 9.0 - step} for step in range(5)]
+    (metrics / "host-0.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    said = summary(LocalHosts("s", paths), stack_status("s", [host(0, "interrupted")]), 80).plain
+    assert said.startswith("s interrupted at step 5 of 10\n")
+    assert "training loss 9.000 -> 5.000 nats per token, 7,000 tokens/s" in said
+    assert "training loss, nats per token" in said
+    assert "held-out" not in said

@@ -133,6 +133,25 @@ def test_killed_right_after_the_create_nothing_is_left_and_nothing_doubled(
     assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
 
 
+@pytest.mark.parametrize("failed", [False, True], ids=["other terms", "has failed meanwhile"])
+def test_what_a_killed_up_asked_for_is_judged_once_it_is_seen(start: Start, failed: bool) -> None:
+    api = start(Behaviour(appears_after_s=20, hidden_from=Hidden.GET))
+    asked = wanted(tier="on-demand")
+    if failed:
+        api.cloud.refuse(ZONES[0], ZoneRefusal.NO_CAPACITY, stays=True)
+    operation = "12345678-1234-1234-1234-123456789abc"
+    tpu_api.create(context(api), asked.parent(ZONES[0]), asked.name, tpu_api.as_json(_body(asked)), operation)
+    stack = Stack(wanted(), api.advance)
+    if failed:
+        stack.up()
+        assert stack.state["ready"]["outputs"]["zone"] == ZONES[1]
+        assert stack.changes() == []
+        stack.destroy()
+        assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+    else:
+        assert "on other terms than this stack file's, and this state does not know it" in refused(stack)
+
+
 def _body(request: QueuedResourceInputs) -> dict[str, Any]:
     request = wanted(labels={**request.labels, "slipway-made": f"m-{fingerprint(request)}"})
     return body(request, ZONES[0])

@@ -95,6 +95,29 @@ def test_what_a_killed_up_has_asked_for_is_found_on_the_same_terms(api: TpuApi) 
     assert numbers(api) == []
 
 
+def test_what_a_killed_up_has_asked_for_and_lost_is_asked_for_anew(api: TpuApi) -> None:
+    stack_of(api).up()
+    before = numbers(api)
+    api.cloud.preempt(next(iter(api.cloud.nodes)))
+    api.advance(60)
+    again = stack_of(api)  # its state knows nothing
+    again.up()
+    assert len(numbers(api)) == 1 and numbers(api) != before
+    assert again.changes() == []
+
+
+def test_a_node_of_ours_whose_request_is_gone_makes_room_for_the_next(api: TpuApi) -> None:
+    stack_of(api).up()
+    (node,) = api.cloud.nodes.values()
+    with api.lock:
+        api.cloud.requests.clear()
+    again = stack_of(api)  # its state knows nothing
+    again.up()
+    assert len(numbers(api)) == 1
+    assert list(api.cloud.nodes.values()) != [node]
+    assert again.changes() == []
+
+
 def test_the_state_that_made_a_request_changes_its_terms_and_its_owner(api: TpuApi) -> None:
     stack = stack_of(api)
     stack.up()

@@ -159,6 +159,46 @@ def test_secrets_and_traces_are_in_no_sentence(api: TpuApi) -> None:
         assert "Traceback" not in sentence
 
 
+@pytest.mark.parametrize(
+    ("kind", "rpc", "sentence"),
+    [
+        (FaultKind.DENIED, "GetGuestAttributes", "have it granted (roles/tpu.admin)"),
+        (FaultKind.UNAUTHENTICATED, "GetQueuedResource", "no valid Google credentials on this machine"),
+        (FaultKind.OPERATION_ERROR, "UpdateNode", "An internal error has occurred (a fault of the emulator).; run"),
+    ],
+    ids=lambda value: value.name if isinstance(value, FaultKind) else "",
+)
+def test_a_fault_after_the_request_is_there_is_a_sentence_and_the_next_up_goes_on(
+    api: TpuApi, kind: FaultKind, rpc: str, sentence: str
+) -> None:
+    stack = Stack(wanted(), api.advance)
+    if rpc == "UpdateNode":
+        stack.up()
+        stack.request = wanted(labels=stack.request.labels | {"team": "a"})
+    fault = api.fail(kind, rpc)
+    assert sentence in refused(stack)
+    stack.up()
+    assert (fault.happened, len(api.cloud.requests), stack.changes()) == (1, 1, [])
+
+
+@pytest.mark.parametrize("kind", [FaultKind.EMPTY, FaultKind.OPERATION_ERROR_AFTER], ids=lambda kind: kind.name)
+def test_a_fault_that_passes_while_deleting_leaves_nothing(api: TpuApi, kind: FaultKind) -> None:
+    stack = Stack(wanted(), api.advance)
+    stack.up()
+    fault = api.fail(kind, "GetQueuedResource" if kind is FaultKind.EMPTY else "DeleteQueuedResource")
+    stack.destroy()
+    assert (fault.happened, api.cloud.requests, api.cloud.nodes) == (1, {}, {})
+
+
+def test_a_zone_that_forbids_ends_a_move_with_its_sentence(api: TpuApi) -> None:
+    api.cloud.stockout("us-east5-b", "v6e")
+    stack = Stack(wanted(valid_until_s=20), api.advance)
+    api.fail(FaultKind.DENIED, "CreateQueuedResource", skip=1)
+    assert "cannot create projects/p/locations/us-east5-a/queuedResources/q-s" in refused(stack)
+    stack.up()
+    assert stack.state["ready"]["outputs"]["zone"] == "us-east5-a"
+
+
 def test_an_outage_ends_in_one_sentence(api: TpuApi) -> None:
     api.fail(FaultKind.UNAVAILABLE, "CreateQueuedResource", times=10_000)
     stack = Stack(wanted(), api.advance)

@@ -94,6 +94,8 @@ def test_words_people_use() -> None:
         ({"labels": {"slipway-stack": "x"}}, "label 'slipway-stack' is set by Slipway"),
         ({"tags": ["No"]}, "'No' is not a network tag"),
         ({"network": "projects/p/global/networks/n"}, "network and subnet go together"),
+        ({"network": "my network", "subnet": "s"}, "spaces or characters beyond ASCII in it; give the name or path"),
+        ({"training": {"ici_fsdp_parallelism": 0}}, "ici_fsdp_parallelism is 0; give a whole number from 1, or -1"),
         (
             {"network": "n", "subnet": "projects/p/regions/us-east1/subnetworks/s"},
             "subnet is in region 'us-east1', but zones are in 'us-east5'",

@@ -131,16 +131,23 @@ def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) 
 def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> TpuRequest | None:
     """This stack's own, in whatever zone of the list; somebody else's of that name is passed over.
 
-    One that was asked for and not seen since is waited for: the API may say NOT_FOUND of it for some seconds.
+    What this state has asked for comes before what another `up` of ours has left, as a request that FAILED in a zone
+    that was tried before. One that was asked for and not seen since is waited for: the API may say NOT_FOUND of it for
+    some seconds.
     """
     claim = new.claim(known.made)
     until = context.now() + (appears_s() if known.unseen else 0)
     pauses = retries.polls()
     while True:
+        ours: list[TpuRequest] = []
         for zone in new.places(known.zone):
             request = _look(context, new, zone, known)
             if request is not None and claim.covers(request.labels):
-                return request
+                if request.made == known.made:
+                    return request
+                ours.append(request)
+        if ours:
+            return ours[0]
         if context.now() >= until:
             return None
         context.report(f"{new.name}: waiting for it to appear")
