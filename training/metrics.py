@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import re
 import threading
 import time
@@ -138,6 +139,13 @@ def lasting(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [line for line in lines if "learning/loss" in line or "eval/total_loss" in line]
 
 
+def _drop_half_line(record: Path) -> None:
+    """What a full disk or a kill has left of a line: the next one would be appended to it."""
+    if record.exists():
+        written = record.read_bytes()
+        os.truncate(record, written.rfind(b"\n") + 1)
+
+
 _PERIOD_S = 0.5
 
 
@@ -160,6 +168,7 @@ class Observer(logging.Handler):
 
     def start(self) -> None:
         self._record.parent.mkdir(parents=True, exist_ok=True)
+        _drop_half_line(self._record)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -60,14 +60,7 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     )
     observer = Observer(directory, Path(plan.metrics_source), Path(plan.metrics_record), status, plan.tokens_per_step)
     ending = _run(plan, directory, observer, status)
-    final = dataclasses.replace(
-        observer.refresh(time.time()),
-        phase=_PHASES.get(ending.code, Phase.FAILED),
-        exit_code=int(ending.code),
-        eta_s=None,
-    )
-    final = dataclasses.replace(final, reason=ending.reason, step=max(final.step, _completed(plan)))
-    write_status(directory, final)
+    write_status(directory, last_word(ending, observer, _completed(plan)))
     _leave(ending.code)
 
 
@@ -143,6 +136,23 @@ def how_it_ended(steps: int, completed: int, stop_reason: str | None) -> Ending:
     if "run out of training data" in reason:
         reason = "out of training data"
     return Ending(ExitCode.FAILED, f"{reason} after {completed} of {steps} steps (in the newest checkpoint)")
+
+
+def last_word(ending: Ending, observer: Observer, completed: int) -> HostStatus:
+    """The host's status from here on, with `completed` steps in the newest checkpoint; also where the disk is full."""
+    try:
+        status = observer.refresh(time.time())
+    except OSError as error:
+        status = dataclasses.replace(observer.progress.status, updated=time.time())
+        ending = Ending(ending.code, f"{ending.reason}; the last metrics are not recorded: {error.strerror}")
+    return dataclasses.replace(
+        status,
+        phase=_PHASES.get(ending.code, Phase.FAILED),
+        exit_code=int(ending.code),
+        eta_s=None,
+        reason=ending.reason,
+        step=max(status.step, completed),
+    )
 
 
 def why(error: BaseException, stop_reason: str | None) -> str:

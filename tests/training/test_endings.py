@@ -15,9 +15,10 @@ import pytest
 from tests.training.cluster import ROOT
 from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase, write_status
+from training.metrics import Observer
 from training.plan import Plan
 from training.supervisor import run, translate
-from training.trainer import how_it_ended, why
+from training.trainer import Ending, how_it_ended, last_word, why
 
 PLAN = Plan(1, 4, "10.0.0.1:8482", 2, 8, 100, 64, "/c", "/s", "/m", 30, 600, 0.0, {})
 
@@ -146,6 +147,22 @@ def test_told_to_stop_just_before_the_training_starts_it_is_interrupted(tmp_path
         for number, handler in before.items():
             signal.signal(number, handler)
     assert (ended.phase, ended.exit_code) == (Phase.INTERRUPTED, ExitCode.INTERRUPTED)
+
+
+def test_the_last_word_is_said_although_the_metrics_find_no_room(tmp_path: Path) -> None:
+    """Seen under load: the thread that records metrics had not met the full disk yet, and the training's end did."""
+    source = tmp_path / "source.jsonl"
+    source.write_text('{"step": 6.0, "learning/loss": 5.0}\n')
+    status = HostStatus(Phase.TRAINING, 0.0, 0.0, 7, PLAN.steps)
+    said = last_word(
+        Ending(ExitCode.FAILED, "no space left on the disk: it is full"),
+        Observer(tmp_path, source, Path("/dev/full"), status, tokens_per_step=1),
+        5,
+    )
+    assert (said.phase, said.exit_code, said.step) == (Phase.FAILED, ExitCode.FAILED, 7)
+    assert said.reason == (
+        "no space left on the disk: it is full; the last metrics are not recorded: No space left on device"
+    )
 
 
 def test_cause_is_one_line() -> None:

@@ -124,3 +124,16 @@ def test_line_written_just_before_maxtext_empties_its_file_is_kept(tmp_path: Pat
     observer.stop()
     observer.refresh(1.0)
     assert [json.loads(line)["step"] for line in record.read_text().splitlines()] == list(range(50))
+
+
+def test_half_a_line_of_an_earlier_start_does_not_spoil_the_next_one(tmp_path: Path) -> None:
+    """A full disk or a kill leaves one."""
+    source, record = tmp_path / "source.jsonl", tmp_path / "metrics" / "host-0.jsonl"
+    record.parent.mkdir()
+    record.write_text('{"step": 0.0, "learning/loss": 5.0}\n{"step": 1.0, "learn')
+    append(source, **{"step": 1.0, "learning/loss": 4.0})
+    observer = Observer(tmp_path, source, record, STATUS, tokens_per_step=10)
+    observer.start()
+    observer.stop()
+    observer.refresh(1.0)
+    assert [json.loads(line)["step"] for line in record.read_text().splitlines()] == [0, 1]
