@@ -252,6 +252,7 @@ def test_joined_pieces_are_the_document(text: str, limit: int) -> None:
     st.integers(4, 40),
 )
 @example("漢漢漢漢", [4], 4)  # a part begins within a character
+@example("a\n漢漢", [1], 4)  # and within a line
 def test_a_text_file_read_in_parts_is_the_file(
     tmp_path_factory: pytest.TempPathFactory, text: str, cuts: list[int], limit: int
 ) -> None:
