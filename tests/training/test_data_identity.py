@@ -45,6 +45,15 @@ def test_directory_is_recursed_without_hidden_files_and_caches(corpus: Path) -> 
     assert names(["corpus"], corpus.parent) == ["a.md", "b.txt", "deep/c.py", "deep/er/d.jsonl"]
 
 
+def test_a_link_to_a_file_is_followed_and_one_to_a_directory_is_not(corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.txt").write_text("text of another place\n")
+    (corpus / "linked.txt").symlink_to(tmp_path / "elsewhere.txt")
+    (corpus / "round").symlink_to(corpus)
+    found = {file.name: file.path for file in corpus_files(["corpus"], tmp_path)}
+    assert list(found) == ["a.md", "b.txt", "deep/c.py", "deep/er/d.jsonl", "linked.txt"]
+    assert found["linked.txt"] == tmp_path / "elsewhere.txt"
+
+
 def test_one_corpus_has_one_content_however_it_is_named(corpus: Path) -> None:
     ways = [["corpus"], [str(corpus)], ["./corpus/"], ["corpus/**/*"], ["corpus", "corpus/a.md"]]
     assert len({content_id(corpus_files(way, corpus.parent), OPTIONS, None) for way in ways}) == 1

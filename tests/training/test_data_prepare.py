@@ -33,6 +33,7 @@ from training.data.identity import Manifest, SourceFile, read_manifest
 from training.data.partial import locked
 from training.data.shards import decode_example, encode_example, read_shard
 from training.data.vocabulary import entropy_nats
+from training.data.workers import PreparationProgress
 
 ROOT = Path(__file__).parents[2]
 LONG_LINES = 60_000
@@ -291,12 +292,12 @@ def test_json_lines_read_in_parts_are_all_read_once(
     assert len({at for at, _, _ in found}) == len(found)
 
 
-def started(arguments: list[str | Path], cwd: Path) -> subprocess.Popen[bytes]:
+def started(arguments: list[str | Path], cwd: Path, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command(*arguments),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=stderr,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         cwd=cwd,
         start_new_session=True,
@@ -339,6 +340,34 @@ def test_workers_end_with_a_killed_parent(corpus: Path, tmp_path: Path) -> None:
     process.wait()
     while members(process.pid):  # the test's own time limit ends a wait for a worker that stays
         pass
+
+
+def test_a_worker_that_was_ended_is_named_and_what_is_finished_is_kept(
+    corpus: Path, first: tuple[Path, Manifest], tmp_path: Path
+) -> None:
+    arguments: list[str | Path] = [corpus, "--text-key", "body", *SMALL, "--processes", "1", "--out", "out"]
+    process = started(arguments, tmp_path, stderr=subprocess.PIPE)
+    work = tmp_path / "out" / ".partial"
+    while not finished_parts(work) - {"plan.json"}:
+        assert process.poll() is None
+    os.kill(int(worker_of(process.pid)), signal.SIGKILL)
+    _, said = process.communicate()
+    assert process.returncode == 1
+    assert said.decode().splitlines()[-1] == (
+        "prepare: a worker process was ended from outside, perhaps for lack of memory: run again with fewer "
+        "--processes, what is finished is kept"
+    )
+    assert finished_parts(work) - {"plan.json"}
+    again = prepare(*arguments, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert digests(tmp_path / "out") == digests(first[0])
+
+
+def worker_of(parent: int) -> str:
+    """The child that works; the other one is multiprocessing's own tracker of resources."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    (worker,) = (child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes())
+    return worker
 
 
 def members(group: int) -> list[str]:
@@ -463,6 +492,24 @@ def model_without_bos(path: Path) -> None:
     assert SentencePieceProcessor(model_file=str(path)).bos_id() == -1
 
 
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_how_far_it_is_is_a_bar_on_a_terminal_and_lines_elsewhere(
+    on_terminal: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("training.data.workers._LINE_EVERY_S", 0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: on_terminal)
+    with PreparationProgress("reading", 4_000_000) as progress:
+        progress.skip(1_000_000)
+        progress.advance(2_000_000)
+    said = capfd.readouterr().err
+    if on_terminal:
+        assert "reading:  75%|" in said
+        assert "3.00M/4.00M" in said
+    else:
+        assert said.startswith("reading: 75% of 4.0 MB, ")
+        assert said.count("\n") == 1
+
+
 BAD: dict[str, tuple[list[str], str]] = {
     "missing": (["nothere.txt"], "input 'nothere.txt' does not exist (looked for {base}/nothere.txt)"),
     "no match": (["*.nothing"], "input '*.nothing' matches no file (looked in {base}/*.nothing)"),
@@ -503,6 +550,11 @@ BAD: dict[str, tuple[list[str], str]] = {
         ["good.txt", "good2.txt", "--tokenizer", "no.model"],
         "cannot read {base}/no.model: No such file or directory",
     ),
+    "a file": (["good.txt", "good2.txt", "--out", "good.txt"], "--out good.txt is a file: name a directory"),
+    "other shards": (
+        ["good.txt", "good2.txt", "--out", "shards"],
+        "shards holds train-00000.array_record but no manifest of it: choose another --out, or empty it",
+    ),
     "no bos": (
         ["good.txt", "good2.txt", "--tokenizer", "nobos.model"],
         "nobos.model has no bos piece: give --no-add-bos and set add_bos: false",
@@ -522,10 +574,12 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, case: str) ->
     (tmp_path / "list.jsonl").write_text("[1]\n")
     (tmp_path / "half.jsonl").write_text('{"text": "\\ud800"}\n')
     (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(b"text " * 1000)[:-12])
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "train-00000.array_record").touch()
     if case == "no bos":
         model_without_bos(tmp_path / "nobos.model")
     arguments, message = BAD[case]
-    done = prepare(*arguments, "--out", "out", cwd=tmp_path)
+    done = prepare("--out", "out", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith(f"prepare: {message.format(base=tmp_path)}")
     assert done.stderr.count("\n") == 1

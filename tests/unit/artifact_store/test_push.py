@@ -17,6 +17,7 @@ from infra.artifacts.push import Pushed, push
 from infra.artifacts.store import LocalStore, Store
 from infra.emulators.object_store import FaultKind, ObjectStore
 from infra.host_software import wheelhouses
+from infra.host_software.wheels.locks import STABLE
 from infra.paths import ROOT
 from tests.unit.artifact_store.steps import BIG, refused, write
 
@@ -72,20 +73,56 @@ def test_push_that_fails_leaves_no_index_and_goes_on_later(
     assert same(source, bucket)
 
 
-def test_wheelhouse_that_could_not_be_pushed_whole_is_not_there(
-    server: ObjectStore, bucket: Store, source: LocalStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def built(source: LocalStore, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The id of a wheelhouse of 20 files in this machine's store."""
     monkeypatch.setattr(wheelhouses, "ARTIFACTS", source.directory)
-    index = wheelhouse_key("0" * 16)
     digests = {f"wheel{number}.whl": hashlib.sha256(b"a" * number).hexdigest() for number in range(20)}
     for number, (name, digest) in enumerate(digests.items()):
         write(source.path(object_key(digest, name)), b"a" * number)
-    write(source.path(index), sums_text(digests))  # bigger than any wheel: it would be the first to go
+    write(source.path(wheelhouse_key("0" * 16)), sums_text(digests))  # bigger than any wheel: it would go first
+    return "0" * 16
+
+
+def test_wheelhouse_that_could_not_be_pushed_whole_is_not_there(
+    server: ObjectStore, bucket: Store, source: LocalStore, built: str
+) -> None:
     server.fail(FaultKind.DENIED, "POST", skip=9)
-    assert "permission denied" in refused(lambda: wheelhouses.push_from_here("0" * 16, "gs://bucket"))
-    assert not bucket.has(index)
-    wheelhouses.push_from_here("0" * 16, "gs://bucket")
+    assert "permission denied" in refused(lambda: wheelhouses.push_from_here(built, "gs://bucket"))
+    assert not bucket.has(wheelhouse_key(built))
+    wheelhouses.push_from_here(built, "gs://bucket")
     assert same(source, bucket)
+
+
+def test_on_a_terminal_a_push_shows_how_far_it_is(
+    bucket: Store, source: LocalStore, built: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich writes as to a terminal
+    wheelhouses.push_from_here(built, "gs://bucket")
+    said = capsys.readouterr()
+    shown = [line for line in said.err.split("\r") if " of " in line]
+    assert len(shown) == 21
+    assert "SHA256SUMS" in shown[-1]
+    assert said.out == f"{bucket.uri}: 21 files (0 MB) uploaded, 0 were there (0 MB)\n"
+
+
+def test_a_push_to_where_it_lies_does_nothing(
+    source: LocalStore, built: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheelhouses.push_from_here(built, source.uri)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_environment_that_cannot_be_installed_says_where_the_reason_is(
+    source: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wheels = wheelhouses.inputs_of("cpu", STABLE, None, None)
+    monkeypatch.setattr(wheelhouses, "ARTIFACTS", source.directory)
+    monkeypatch.setattr(wheelhouses, "INSTALLED", tmp_path / "installed")
+    write(source.path(wheelhouse_key(wheels.id)), b"not a sum\n")
+    with pytest.raises(OSError, match="the hosts' environment cannot be made; the reason is above"):
+        wheelhouses.environment(wheels)
+    assert "build and push the wheelhouse again" in capfd.readouterr().err
 
 
 PUSH = """
