@@ -1,7 +1,8 @@
 """Deliberate defects, and whether the tests that should find them do: `make defects [ONLY=name]`.
 
 `tests/defects/<room>.toml` lists them. Each is a change of one or two lines that a person could make by mistake, with
-the tests that find it. It is applied to a copy of the working tree, those tests are run there, and one must fail.
+the tests that find it. It is applied to a copy of the working tree, those tests are run there, and one must fail. The
+same tests are run on a copy without any defect first, where all must pass: one that is red anyway finds nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import tempfile
 import threading
 import time
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.tree_copy import ROOT, copy_tree
 
 LISTS = ROOT / "tests" / "defects"
-_AT_ONCE = 2
+_SOUND = "the tree without a defect"
 _TIMEOUT_S = 300
 _LABEL = "DEFECT_COPY"  # in the environment of all that its tests start
 _NO_TESTS = (4, 5)  # pytest: the name matches nothing
@@ -89,38 +91,46 @@ class Copy:
     def _run(self, defect: Defect) -> tuple[bool, str]:
         printed = ""
         for on_host in (False, True):
-            tests = [test for test in defect.tests if test.startswith("tests/training/") == on_host]
+            tests = [test for test in defect.tests if on_hosts(test) == on_host]
             if not tests:
                 continue
-            python = self.directory / (".slipway/env/dev/bin/python" if on_host else ".venv/bin/python")
-            environment = os.environ | {
-                _LABEL: str(self.directory),
-                "PYTHONPATH": str(self.directory),
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "PATH": os.pathsep.join([str(self.directory / ".venv" / "bin"), os.environ["PATH"]]),
-            }
-            try:
-                done = subprocess.run(
-                    [str(python), "-m", "pytest", "-x", "-p", "no:cacheprovider", *tests],
-                    cwd=self.directory,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                    check=False,
-                    timeout=_TIMEOUT_S,
-                )
-            finally:
-                self._end_all()
-            printed += done.stdout
-            if done.returncode in _NO_TESTS:
-                raise DefectError(
-                    f"{defect.name}: pytest knows no such tests: {' '.join(tests)}\n{done.stdout[-2000:]}"
-                )
-            if done.returncode:
+            code, told = self._pytest(tests, "-x", timeout_s=_TIMEOUT_S)
+            printed += told
+            if code in _NO_TESTS:
+                raise DefectError(f"{defect.name}: pytest knows no such tests: {' '.join(tests)}\n{told[-2000:]}")
+            if code:
                 return True, printed
         return False, printed
+
+    def red(self, tests: Sequence[str]) -> str:
+        """What pytest prints of these tests, all of one environment, if one does not pass without a defect."""
+        code, told = self._pytest(tests, timeout_s=_TIMEOUT_S * 4)
+        return told if code else ""
+
+    def _pytest(self, tests: Sequence[str], *arguments: str, timeout_s: float) -> tuple[int, str]:
+        """Exit code and output. Ends whatever the tests have left running."""
+        python = self.directory / (".slipway/env/dev/bin/python" if on_hosts(tests[0]) else ".venv/bin/python")
+        environment = os.environ | {
+            _LABEL: str(self.directory),
+            "PYTHONPATH": str(self.directory),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PATH": os.pathsep.join([str(self.directory / ".venv" / "bin"), os.environ["PATH"]]),
+        }
+        try:
+            done = subprocess.run(
+                [str(python), "-m", "pytest", "-p", "no:cacheprovider", *arguments, *tests],
+                cwd=self.directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+                timeout=timeout_s,
+            )
+        finally:
+            self._end_all()
+        return done.returncode, done.stdout
 
     def _end_all(self) -> None:
         """Some defects are that a process is not ended."""
@@ -130,6 +140,11 @@ class Copy:
                 with contextlib.suppress(OSError):
                     if mine in (entry / "environ").read_bytes().split(b"\0"):
                         os.kill(int(entry.name), signal.SIGKILL)
+
+
+def on_hosts(test: str) -> bool:
+    """Whether a test runs in the hosts' environment."""
+    return test.startswith("tests/training/")
 
 
 def main() -> int:
@@ -147,8 +162,14 @@ def main() -> int:
     for defect in defects:
         todo.put(defect)
 
-    def work(directory: Path) -> None:
+    def work(directory: Path, controlled: list[str]) -> None:
         copy = Copy.make(directory)
+        began = time.monotonic()
+        if controlled and (told := copy.red(controlled)):
+            missed.append(_SOUND)
+            print(f"not all pass without a defect:\n{told[-3000:]}", flush=True)
+        elif controlled:
+            print(f"{len(controlled)} tests pass without a defect  {time.monotonic() - began:5.1f} s", flush=True)
         while True:
             try:
                 defect = todo.get_nowait()
@@ -165,13 +186,18 @@ def main() -> int:
                 print(printed[-3000:], flush=True)
 
     with tempfile.TemporaryDirectory(prefix="slipway-defects-") as scratch:
-        workers = [threading.Thread(target=work, args=(Path(scratch, str(number)),)) for number in range(_AT_ONCE)]
+        tests = sorted({test for defect in defects for test in defect.tests})
+        controls = [[test for test in tests if on_hosts(test) == on_host] for on_host in (False, True)]
+        workers = [
+            threading.Thread(target=work, args=(Path(scratch, str(number)), controlled))
+            for number, controlled in enumerate(controls)
+        ]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
     rooms = len({defect.room for defect in defects})
-    found = len(defects) - len(missed)
+    found = len(defects) - len([name for name in missed if name != _SOUND])
     print(f"{found} of {len(defects)} defects found, in {rooms} rooms, {time.monotonic() - started:.0f} s")
     return 1 if missed else 0
 
