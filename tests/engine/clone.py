@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,10 +77,18 @@ class Clone:
 
     def resources(self, stack: str) -> list[dict[str, Any]]:
         """In the state, as the engine's file backend keeps it; `pulumi stack export` says the same and takes longer."""
-        file = self.directory / ".slipway" / "state" / ".pulumi" / "stacks" / "slipway" / f"{stack}.json"
+        file = self._states / "slipway" / f"{stack}.json"
         if not file.exists():
             return []
         return json.loads(file.read_text())["checkpoint"]["latest"].get("resources") or []
+
+    def forget(self) -> None:
+        """As if no stack had ever been deployed from here."""
+        shutil.rmtree(self._states, ignore_errors=True)
+
+    @property
+    def _states(self) -> Path:
+        return self.directory / ".slipway" / "state" / ".pulumi" / "stacks"
 
     def work(self, stack: str) -> Path:
         return self.directory / ".slipway" / stack

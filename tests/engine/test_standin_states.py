@@ -72,8 +72,9 @@ def changes(clone: Clone) -> dict[str, tuple[str, list[str]]]:
 
 
 @pytest.fixture(autouse=True)
-def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of the stand-in that has made nothing yet."""
+def cloud(clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of the stand-in that has made nothing yet, and no stack that another test has deployed."""
+    clone.forget()
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "cloud"))
     return tmp_path / "cloud"
 

@@ -112,7 +112,9 @@ def test_stop_asks_first_then_ends_what_is_left(root: Path) -> None:
     saves = (
         "import pathlib, signal, subprocess, sys, time\n"
         "subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
-        "def save(*_): pathlib.Path('saved').touch(); sys.exit(75)\n"
+        "def save(*_):\n"
+        "    while not pathlib.Path('seen').exists(): time.sleep(0.01)\n"
+        "    pathlib.Path('saved').touch(); sys.exit(75)\n"
         "signal.signal(signal.SIGTERM, save); pathlib.Path('ready').touch(); time.sleep(600)"
     )
     record = host(root, 0, None, saves)
@@ -120,12 +122,13 @@ def test_stop_asks_first_then_ends_what_is_left(root: Path) -> None:
     said: list[str] = []
 
     def wait(seconds: float) -> None:
+        (root / "seen").touch()
         os.waitpid(record.pid, os.WNOHANG)
         time.sleep(seconds)
 
     host_directory.stop(root, said.append, wait)
     assert (root / "saved").exists()
-    assert said and said[0] == "saving a checkpoint and stopping, 0s"
+    assert said[0] == "saving a checkpoint and stopping, 0s"
     assert processes.labelled(root) == []
 
 
