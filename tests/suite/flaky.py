@@ -1,6 +1,7 @@
-"""`make flaky N=5`: the whole suite N times, in random order, beside processes that keep both cores busy.
+"""`make flaky N=5`: the whole suite N times in random order on busy cores: two runs at a time, each the other's load.
 
-Prints what did not pass each time, with the seed that repeats the order. Exits 0 only if every run was clean.
+Where one is left it runs beside processes that keep both cores busy. Prints what did not pass each time, with the seed
+that repeats the order. Exits 0 only if every run was clean.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import os
 import random
 import subprocess
 import sys
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.suite.__main__ import ROOT, WORK
 
+_AT_ONCE = 2
 _BUSY = "import os\nwhile os.getppid() == {parent}: sum(range(100000))"
 
 
@@ -22,35 +24,41 @@ def _busy() -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", _BUSY.format(parent=os.getpid())])
 
 
-def _run(seed: int, log: Path) -> list[str]:
-    """Names of the tests that did not pass; of a run that ended otherwise, how."""
-    for file in WORK.glob("*.jsonl"):
+def _run(number: int, times: int) -> bool:
+    """Whether it was clean; if not, it prints the names of the tests that did not pass."""
+    seed = random.SystemRandom().randrange(10**6)
+    work = WORK / f"flaky-{number}"
+    work.mkdir(parents=True, exist_ok=True)
+    for file in work.glob("*.jsonl"):
         file.unlink()
+    log = work / "log"
     with log.open("w") as output:
-        command = [sys.executable, "-m", "tests.suite", "--shuffle", str(seed), "--seed", str(seed)]
+        order = ["--shuffle", str(seed), "--seed", str(seed)]
+        command = [sys.executable, "-m", "tests.suite", *order, "--work", str(work)]
         code = subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
-    ran = [json.loads(line) for file in sorted(WORK.glob("*.jsonl")) for line in file.read_text().splitlines()]
+    ran = [json.loads(line) for file in sorted(work.glob("*.jsonl")) for line in file.read_text().splitlines()]
     failed = [one["name"] for one in ran if one["outcome"] == "failed"]
-    return failed or ([f"exit code {code}; see {log}"] if code else [])
+    failed = failed or ([f"exit code {code}; see {log}"] if code else [])
+    said = "clean" if not failed else f"{len(failed)} did not pass (see {log})"
+    lines = [f"run {number} of {times}, seed {seed}, {len(ran)} tests: {said}", *(f"  {name}" for name in failed)]
+    print("\n".join(lines), flush=True)
+    return not failed
 
 
 def main(times: int) -> int:
     """0 if all runs were clean."""
-    WORK.mkdir(parents=True, exist_ok=True)
-    busy = [_busy() for _ in range(os.cpu_count() or 1)]
     clean = 0
-    try:
-        for number in range(1, times + 1):
-            seed = random.SystemRandom().randrange(10**6)
-            failed = _run(seed, WORK / f"flaky-{number}.log")
-            clean += not failed
-            print(f"run {number}, seed {seed}: {'clean' if not failed else f'{len(failed)} did not pass'}", flush=True)
-            for name in failed:
-                print(f"  {name}", flush=True)
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for first in range(1, times + 1, _AT_ONCE):
+            numbers = range(first, min(first + _AT_ONCE, times + 1))
+            alone = len(numbers) < _AT_ONCE
+            busy = [_busy() for _ in range(os.cpu_count() or 1)] if alone else []
+            try:
+                clean += sum(pool.map(lambda number: _run(number, times), numbers))
+            finally:
+                for process in busy:
+                    process.kill()
+                    process.wait()
     print(f"{clean} of {times} clean")
     return 0 if clean == times else 1
 
