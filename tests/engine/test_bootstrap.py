@@ -45,7 +45,7 @@ class Machine:
 
     def bootstrap(self, bundle: str, **more: str) -> subprocess.CompletedProcess[str]:
         environment = self.environment | {"SLIPWAY_BUNDLE": bundle, "SLIPWAY_BOOTSTRAP_ONLY": "1"} | more
-        return subprocess.run(["bash", SCRIPT], env=environment, capture_output=True, text=True, timeout=300)
+        return subprocess.run(["bash", SCRIPT], env=environment, capture_output=True, text=True, timeout=900)
 
     def refusal(self, bundle: str, code: int = 1, **more: str) -> str:
         """The reason in the status of a bootstrap that must fail."""
@@ -98,7 +98,7 @@ def test_hosts_of_one_machine_share_an_environment(store: SmallStore, machine: M
         )
         for i in range(2)
     ]
-    outputs = {process.communicate(timeout=300)[0] for process in running}
+    outputs = {process.communicate(timeout=900)[0] for process in running}
     assert [process.returncode for process in running] == [0, 0]
     assert len(outputs) == 1
     assert len(list((machine.root / "env").iterdir())) == 1
@@ -197,7 +197,7 @@ def test_full_disk_names_the_file_and_leaves_what_stood(store: SmallStore, machi
     """
     environment = machine.environment | {"SLIPWAY_BOOTSTRAP_ONLY": "1"}
     command = ["unshare", "-rm", "bash", "-euo", "pipefail", "-c", script]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "still there\n"
     said = next(line for line in done.stderr.splitlines() if line.startswith("bootstrap: "))
@@ -252,7 +252,7 @@ def test_sigterm_while_it_waits_is_an_interruption_at_once(store: SmallStore, ma
         while "flock" not in _names(waiting.pid):
             assert waiting.poll() is None
         waiting.send_signal(signal.SIGTERM)
-        assert waiting.wait(timeout=300) == 75
+        assert waiting.wait(timeout=900) == 75
     finally:
         os.killpg(holder.pid, signal.SIGKILL)
         holder.communicate()

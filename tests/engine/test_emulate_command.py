@@ -61,4 +61,4 @@ def test_up_preemption_recovery_and_destroy_without_an_account(tmp_path: Path, m
         assert destroyed.returncode == 0, said(destroyed)
         assert httpx.get(f"{page}/_/state").json()["requests"] == []
         emulator.send_signal(signal.SIGINT)
-        assert emulator.wait(timeout=300) == 0
+        assert emulator.wait(timeout=900) == 0

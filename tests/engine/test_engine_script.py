@@ -116,7 +116,7 @@ class Machine:
 
     def run(self) -> subprocess.CompletedProcess[str]:
         process = self.start()
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=900)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def recorded(self) -> str:
@@ -151,7 +151,7 @@ def test_release_that_matches_its_checksum_is_taken_once(machine: Machine) -> No
 
 def test_two_setups_at_a_time_download_once(machine: Machine) -> None:
     processes = [machine.start(), machine.start()]
-    outputs = [process.communicate(timeout=300) for process in processes]
+    outputs = [process.communicate(timeout=900) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
     assert machine.site.asked == [CHECKSUMS, TARBALL]
     assert outputs[0][0] == outputs[1][0]

@@ -63,7 +63,7 @@ class Plugin:
     directory: Path
 
     def configure(self, **settings: str) -> None:
-        self.stub.Configure(provider_pb2.ConfigureRequest(args=struct(settings), acceptSecrets=True), timeout=300)
+        self.stub.Configure(provider_pb2.ConfigureRequest(args=struct(settings), acceptSecrets=True), timeout=900)
 
     def make(self, *things: Thing) -> str:
         """Of the last one why it is not made, empty where it is; all before it are made."""
@@ -81,7 +81,7 @@ class Plugin:
         token, inputs = thing
         urn = f"urn:pulumi:t::cloud::{token}::x"
         return said(
-            lambda: self.stub.Create(provider_pb2.CreateRequest(urn=urn, properties=struct(inputs)), timeout=300)
+            lambda: self.stub.Create(provider_pb2.CreateRequest(urn=urn, properties=struct(inputs)), timeout=900)
         )
 
 

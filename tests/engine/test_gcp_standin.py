@@ -323,17 +323,17 @@ class Plugin:
     stub: Any
 
     def configure(self, **settings: str) -> None:
-        self.stub.Configure(provider_pb2.ConfigureRequest(args=struct(settings), acceptSecrets=True), timeout=300)
+        self.stub.Configure(provider_pb2.ConfigureRequest(args=struct(settings), acceptSecrets=True), timeout=900)
 
     def refusals(self, token: str, inputs: dict[str, Any]) -> str:
         """Why a preview of a create is refused; empty where it is not."""
         urn = f"urn:pulumi:t::cloud::{token}::x"
         given = provider_pb2.CheckRequest(urn=urn, news=struct(inputs), randomSeed=b"seed")
         try:
-            checked = self.stub.Check(given, timeout=300)
+            checked = self.stub.Check(given, timeout=900)
             if checked.failures:
                 return "\n".join(failure.reason for failure in checked.failures)
-            self.stub.Create(provider_pb2.CreateRequest(urn=urn, properties=checked.inputs, preview=True), timeout=300)
+            self.stub.Create(provider_pb2.CreateRequest(urn=urn, properties=checked.inputs, preview=True), timeout=900)
         except grpc.RpcError as error:
             return str(error)
         return ""
@@ -343,7 +343,7 @@ class Plugin:
         urn = f"urn:pulumi:t::cloud::{token}::x"
         old, new = struct(before), struct(after)
         request = provider_pb2.DiffRequest(id="x", urn=urn, olds=old, old_inputs=old, news=new)
-        return list(self.stub.Diff(request, timeout=300).replaces)
+        return list(self.stub.Diff(request, timeout=900).replaces)
 
 
 @pytest.fixture(params=PLUGINS, ids=lambda path: "stand-in" if path == STAND_IN else "official")

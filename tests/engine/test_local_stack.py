@@ -138,7 +138,7 @@ def test_names_stop_start_and_what_is_kept(clone: Clone) -> None:
     assert second.returncode != 0
     assert "Traceback" not in said(second)
     assert str(engine.pid) in said(second), "it says who holds the stack"
-    assert engine.wait(timeout=300) == 0
+    assert engine.wait(timeout=900) == 0
     run = Path(clone.status("local.names")["run_directory"])
 
     watching = subprocess.Popen(
@@ -151,7 +151,7 @@ def test_names_stop_start_and_what_is_kept(clone: Clone) -> None:
     assert watching.stdout is not None
     assert watching.stdout.readline().startswith("local.names host 0")
     watching.send_signal(signal.SIGINT)
-    told, _ = watching.communicate(timeout=300)
+    told, _ = watching.communicate(timeout=900)
     assert "training goes on; see it again with `slipway watch local.names`" in told
     assert watching.returncode == 130
 

@@ -108,7 +108,7 @@ def test_ctrl_c_returns_with_the_id_stored(project: Project) -> None:
     engine = project.start("up", "--yes", "--skip-preview", "--stack", "t")
     until(lambda: (project.directory / "a").exists(), "the create has begun")
     engine.send_signal(signal.SIGINT)
-    assert engine.wait(timeout=300) != 0
+    assert engine.wait(timeout=900) != 0
     assert "stopped by Ctrl-C" in project.output()
     assert project.state()["a"]["id"] == str(project.directory / "a")
 

@@ -179,7 +179,7 @@ def test_a_refusal_then_ctrl_c_then_a_preemption(deployment: Deployment) -> None
     until(lambda: len(deployment.api.calls_of("GetQueuedResource")) > asked + 3, "SliceReady waits")
     until(lambda: "request" in deployment.resources(), "the request is in the state")
     engine.send_signal(signal.SIGINT)
-    shown, _ = engine.communicate(timeout=300)
+    shown, _ = engine.communicate(timeout=900)
     assert "stopped by Ctrl-C" in shown
     (before,) = cloud.requests
     with deployment.api.lock:

@@ -60,7 +60,7 @@ class Clone:
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         process = self.start(*arguments, **environment)
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=900)
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def up_in_the_middle(self, stack: str) -> subprocess.Popen[str]:
@@ -105,7 +105,7 @@ def test_first_preview_creates_the_stack_and_leaves_its_file_alone(clone: Clone)
 
 def test_two_first_commands_at_a_time_both_work(clone: Clone) -> None:
     previews = [clone.start("preview", "-s", "small", "--non-interactive") for _ in range(2)]
-    results = [preview.communicate(timeout=300) for preview in previews]
+    results = [preview.communicate(timeout=900) for preview in previews]
     assert [preview.returncode for preview in previews] == [0, 0], results
 
 
@@ -133,7 +133,7 @@ def test_lock_of_a_killed_engine_is_removed_with_a_notice(clone: Clone) -> None:
     assert len(clone.locks()) == 1
     up.kill()
     clone.release()
-    up.communicate(timeout=300)
+    up.communicate(timeout=900)
     assert len(clone.locks()) == 1
     again = clone.run("up", "--stack", "small", "--yes", "--skip-preview", "--non-interactive")
     assert again.returncode == 0, again.stderr
@@ -153,7 +153,7 @@ def test_running_up_refuses_a_second_one_and_not_a_preview(clone: Clone) -> None
     assert refused.stderr.startswith("error: stack 'small' is in use by ")
     assert f"(pid {up.pid}) since {since:%Y-%m-%d %H:%M:%S}; wait for it, or if it never ends," in refused.stderr
     assert refused.stderr.endswith("run: .venv/bin/pulumi cancel --stack small\n")
-    out, err = up.communicate(timeout=300)
+    out, err = up.communicate(timeout=900)
     assert up.returncode == 0, out + err
 
 

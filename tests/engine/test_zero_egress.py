@@ -49,7 +49,7 @@ def in_namespace(script: str, work: Path, environment: dict[str, str]) -> subpro
         env=kept | environment | {"WORK": str(work)},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=900,
     )
 
 

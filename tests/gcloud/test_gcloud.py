@@ -30,7 +30,7 @@ def test_gcloud_works_against_the_emulator(name: str, tmp_path: Path) -> None:
     with emulator() as api:
         for step in SESSIONS[name]:
             if isinstance(step, Script):
-                assert requests.post(f"{api.url}/_/{step.path}", json=step.values, timeout=300).status_code == 200
+                assert requests.post(f"{api.url}/_/{step.path}", json=step.values, timeout=900).status_code == 200
                 steps.append({"script": step.path, "values": step.values})
             else:
                 steps.append({"command": str(step), "calls": run(api, step, tmp_path)})

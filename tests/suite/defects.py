@@ -26,7 +26,7 @@ from tests.tree_copy import ROOT, copy_tree
 
 LISTS = ROOT / "tests" / "defects"
 _SOUND = "the tree without a defect"
-_TIMEOUT_S = 300
+_TIMEOUT_S = 900
 _LABEL = "DEFECT_COPY"  # in the environment of all that its tests start
 _NO_TESTS = (4, 5)  # pytest: the name matches nothing
 

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -37,6 +38,7 @@ from training.data.workers import PreparationProgress
 
 ROOT = Path(__file__).parents[2]
 LONG_LINES = 60_000
+SECONDS = re.compile(r" \d+ s$")
 SMALL = ("--vocab-size", "400", "--record-bytes", "1024")
 
 
@@ -581,7 +583,9 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, case: str) ->
     arguments, message = BAD[case]
     done = prepare("--out", "out", *arguments, cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"prepare: {message.format(base=tmp_path)}")
-    assert done.stderr.count("\n") == 1
+    progress, _, said = done.stderr.rpartition("prepare: ")
+    assert said.startswith(message.format(base=tmp_path))
+    assert said.count("\n") == 1
+    assert all(SECONDS.search(line) for line in progress.splitlines()), "what takes longer than five seconds is said"
     assert done.stdout == ""
     assert not (tmp_path / "out" / "manifest.json").exists()

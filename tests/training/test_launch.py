@@ -340,7 +340,7 @@ def test_full_disk_is_named_and_the_checkpoint_before_it_loads(tmp_path: Path, c
         "SLIPWAY_COORDINATOR": f"127.0.0.1:{free_port()}",
     }
     command = ["unshare", "-Urm", "bash", "-c", script, "bash", *launch_command(host, cache, 10)]
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
     assert [line for line in done.stdout.splitlines() if line.startswith("rc ")] == ["rc 1", "rc 0"], done.stderr[
         -4000:
     ]

@@ -16,7 +16,7 @@ from infra.providers import children
 from infra.providers.resource import CancelledError, Context, DeadlineError, ResourceError
 
 NEVER_S = 3600.0
-PATIENCE_S = 60.0  # of a test, for what ends at once
+PATIENCE_S = 900.0  # of a test, for what ends at once
 
 
 @pytest.fixture(autouse=True)

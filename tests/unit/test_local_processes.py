@@ -22,7 +22,7 @@ from training.run_spec import RunSpec
 
 
 def until(condition: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + 300
+    end = time.monotonic() + 900
     while not condition():
         assert time.monotonic() < end, f"not seen: {what}"
         time.sleep(0.02)

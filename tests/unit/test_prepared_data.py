@@ -81,7 +81,7 @@ def corpus(tmp_path: Path) -> Path:
 def created(directory: Path) -> str:
     """What the resource's create says: its id, or why not. Nothing is prepared: arguments and bundle are empty."""
     inputs = PreparedDataInputs(str(directory), 1000, 1, "keep", [], "", "", "")
-    call = Context("", time.monotonic() + 300, threading.Event(), lambda _: None, lambda _: None)
+    call = Context("", time.monotonic() + 900, threading.Event(), lambda _: None, lambda _: None)
     try:
         identifier, outputs = PreparedDataResource().create(call, inputs)
     except ResourceError as error:

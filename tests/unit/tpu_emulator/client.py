@@ -50,39 +50,39 @@ class Client:
         )
 
     def get(self, name: str = "q") -> Any:
-        return self.google.get_queued_resource(name=self.request(name), retry=None, timeout=300)
+        return self.google.get_queued_resource(name=self.request(name), retry=None, timeout=900)
 
     def state(self, name: str = "q") -> str:
         return self.get(name).state.state.name
 
     def node(self, name: str = "q") -> Any:
-        return self.google.get_node(name=self.node_name(name), retry=None, timeout=300)
+        return self.google.get_node(name=self.node_name(name), retry=None, timeout=900)
 
     def nodes(self) -> dict[str, str]:
-        found = self.google.list_nodes(parent=self.parent, retry=None, timeout=300)
+        found = self.google.list_nodes(parent=self.parent, retry=None, timeout=900)
         return {node.name.rpartition("/")[2]: node.state.name for node in found}
 
     def requests(self) -> list[str]:
-        found = self.google.list_queued_resources(parent=self.parent, retry=None, timeout=300)
+        found = self.google.list_queued_resources(parent=self.parent, retry=None, timeout=900)
         return [one.name.rpartition("/")[2] for one in found]
 
     def delete(self, name: str = "q", force: bool = True, request_id: str = "") -> Any:
         return self.google.delete_queued_resource(
             request=tpu_v2.DeleteQueuedResourceRequest(name=self.request(name), force=force, request_id=request_id),
             retry=None,
-            timeout=300,
+            timeout=900,
         )
 
     def ready(self, name: str = "q", path: str = "slipway/status") -> list[str]:
         """What each host has published."""
         found = self.google.get_guest_attributes(
-            request={"name": self.node_name(name), "query_path": path}, retry=None, timeout=300
+            request={"name": self.node_name(name), "query_path": path}, retry=None, timeout=900
         )
         return ["".join(item.value for item in host.query_value.items) for host in found.guest_attributes]
 
     def patch(self, node: Any, paths: list[str]) -> Any:
         mask = field_mask_pb2.FieldMask(paths=paths)
-        return self.google.update_node(node=node, update_mask=mask, retry=None, timeout=300)
+        return self.google.update_node(node=node, update_mask=mask, retry=None, timeout=900)
 
     def error_of(self, operation: Any) -> tuple[int, str]:
         """google.rpc's code and the sentence that an operation ended in."""
@@ -90,7 +90,7 @@ class Client:
         return error.code, error.message
 
     def operation(self, operation: Any) -> Any:
-        return self.google.get_operation({"name": operation.operation.name}, retry=None, timeout=300)
+        return self.google.get_operation({"name": operation.operation.name}, retry=None, timeout=900)
 
 
 def wanted(name: str = "q", parent: str = PARENT, **changes: Any) -> Any:
@@ -107,6 +107,6 @@ def reason(error: exceptions.GoogleAPICallError) -> str:
 
 
 def control(api: TpuApi, path: str, values: Any = None, method: str = "POST") -> Any:
-    answer = requests.request(method, f"{api.url}/_/{path}", json=values, timeout=300)
+    answer = requests.request(method, f"{api.url}/_/{path}", json=values, timeout=900)
     assert answer.status_code == 200, answer.text
     return answer.json()

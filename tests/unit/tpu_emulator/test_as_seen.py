@@ -29,7 +29,7 @@ NUMBERED = f"projects/{PROJECT_NUMBER}/locations/{ZONE}"
 
 
 def answer(api: TpuApi, name: str, version: str = "v2") -> dict[str, Any]:
-    return requests.get(f"{api.url}/{version}/{name}", timeout=300).json()
+    return requests.get(f"{api.url}/{version}/{name}", timeout=900).json()
 
 
 # --- not there yet ---

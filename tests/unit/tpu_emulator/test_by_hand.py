@@ -74,7 +74,7 @@ def test_faults_are_added_and_forgotten_over_http(api: TpuApi, client: Client) -
     ],
 )
 def test_a_wrong_script_is_told_what_there_is(api: TpuApi, path: str, values: Any, complaint: str) -> None:
-    answer = requests.post(f"{api.url}/_/{path}", json=values, timeout=300)
+    answer = requests.post(f"{api.url}/_/{path}", json=values, timeout=900)
     assert answer.status_code in (400, 404)
     assert complaint in answer.json()["error"]
 
@@ -128,7 +128,7 @@ def test_the_command_serves_until_ctrl_c_and_keeps_its_state(tmp_path: Path) -> 
         client.google.transport.close()
         process.send_signal(signal.SIGINT)
         assert process.stdout.read().endswith(f"ended; its state is in {file}, its buckets in {file}.buckets\n")
-        assert process.wait(timeout=300) == 0
+        assert process.wait(timeout=900) == 0
     assert [request["name"] for request in json.loads(file.read_text())["requests"]] == [f"{PARENT}/queuedResources/q"]
 
 
@@ -145,7 +145,7 @@ def test_the_command_says_what_is_wrong_with_port_and_state(tmp_path: Path) -> N
 
 
 def test_the_page_is_one_file_that_fetches_nothing_else(api: TpuApi) -> None:
-    answer = requests.get(f"{api.url}/", timeout=300)
+    answer = requests.get(f"{api.url}/", timeout=900)
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert not re.findall(r"""(?:src|href)=|@import|url\(|https?://""", answer.text)
     assert "`/_/${path}`" in answer.text

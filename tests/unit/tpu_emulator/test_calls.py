@@ -47,17 +47,17 @@ def test_states_are_those_of_the_client() -> None:
     ],
 )
 def test_unknown_or_misshapen_fields_are_refused(api: TpuApi, body: Any, complaint: str) -> None:
-    answer = requests.post(f"{api.url}/v2/{PARENT}/queuedResources?queuedResourceId=q", json=body, timeout=300)
+    answer = requests.post(f"{api.url}/v2/{PARENT}/queuedResources?queuedResourceId=q", json=body, timeout=900)
     assert (answer.status_code, answer.json()["error"]["status"]) == (400, "INVALID_ARGUMENT")
     assert complaint in answer.json()["error"]["message"]
 
 
 def test_unknown_query_parameters_paths_and_bad_json_are_refused(api: TpuApi) -> None:
     parent = f"{api.url}/v2/{PARENT}"
-    assert requests.get(f"{parent}/queuedResources?pageSized=1", timeout=300).status_code == 400
-    assert requests.get(f"{parent}/queuedResources?pageSize=many", timeout=300).status_code == 400
-    assert requests.get(f"{parent}/queues", timeout=300).status_code == 404
-    assert requests.post(f"{parent}/queuedResources", data="{", timeout=300).status_code == 400
+    assert requests.get(f"{parent}/queuedResources?pageSized=1", timeout=900).status_code == 400
+    assert requests.get(f"{parent}/queuedResources?pageSize=many", timeout=900).status_code == 400
+    assert requests.get(f"{parent}/queues", timeout=900).status_code == 404
+    assert requests.post(f"{parent}/queuedResources", data="{", timeout=900).status_code == 400
 
 
 @pytest.mark.parametrize(("value", "status"), [("True", 200), ("T", 200), ("yes", 200), ("1", 200), ("maybe", 400)])
@@ -65,7 +65,7 @@ def test_a_query_says_true_as_protobuf_reads_it(api: TpuApi, client: Client, val
     """gcloud's delete sends `force=True`."""
     client.create()
     api.advance(UNTIL_ACTIVE_S)
-    answer = requests.delete(f"{api.url}/v2/{client.request()}?force={value}", timeout=300)
+    answer = requests.delete(f"{api.url}/v2/{client.request()}?force={value}", timeout=900)
     assert (answer.status_code, client.state()) == (status, "DELETING" if status == 200 else "ACTIVE")
 
 
@@ -74,14 +74,14 @@ def test_an_empty_worker_id_is_all_workers(api: TpuApi, client: Client) -> None:
     client.create()
     api.advance(UNTIL_ACTIVE_S)
     url = f"{api.url}/v2/{client.node_name()}:getGuestAttributes"
-    assert len(requests.post(url, json={"workerIds": [""]}, timeout=300).json()["guestAttributes"]) == 8
+    assert len(requests.post(url, json={"workerIds": [""]}, timeout=900).json()["guestAttributes"]) == 8
 
 
 def test_enums_are_numbers_when_asked_for_and_names_otherwise(api: TpuApi, client: Client) -> None:
     client.create()
     url = f"{api.url}/v2/{client.request()}"
-    assert requests.get(url, timeout=300).json()["state"]["state"] == "CREATING"
-    numeric = requests.get(url, params={"$alt": "json;enum-encoding=int"}, timeout=300).json()
+    assert requests.get(url, timeout=900).json()["state"]["state"] == "CREATING"
+    numeric = requests.get(url, params={"$alt": "json;enum-encoding=int"}, timeout=900).json()
     assert numeric["state"] == {"state": 1, "creatingData": {}}
 
 
@@ -188,5 +188,5 @@ def test_a_token_is_asked_for() -> None:
     token = "of-a-vm"
     with TpuApi(token=token) as api:
         url = f"{api.url}/v2/{PARENT}/nodes"
-        assert requests.get(url, timeout=300).status_code == 401
-        assert requests.get(url, headers={"Authorization": f"Bearer {token}"}, timeout=300).status_code == 200
+        assert requests.get(url, timeout=900).status_code == 401
+        assert requests.get(url, headers={"Authorization": f"Bearer {token}"}, timeout=900).status_code == 200

@@ -31,7 +31,7 @@ def test_what_gcloud_sent_is_answered_as_it_was(name: str) -> None:
         session.headers["Authorization"] = f"Bearer {TOKEN}"
         for step, recording in zip(SESSIONS[name], recorded(name), strict=True):
             if isinstance(step, Script):
-                session.post(f"{api.url}/_/{step.path}", json=step.values, timeout=300).raise_for_status()
+                session.post(f"{api.url}/_/{step.path}", json=step.values, timeout=900).raise_for_status()
                 continue
             answers: list[requests.Response] = []
             for call in recording["calls"]:
@@ -45,7 +45,7 @@ def test_what_gcloud_sent_is_answered_as_it_was(name: str) -> None:
 def send(session: requests.Session, api: TpuApi, call: dict[str, Any], begun: str) -> requests.Response:
     """Operations are asked for by the name they have now: what they were called then is nobody's concern."""
     target = re.sub(r"projects/[^?]*/operations/[^?]*", begun, call["target"])
-    return session.request(call["method"], f"{api.url}{target}", json=call["body"], timeout=300)
+    return session.request(call["method"], f"{api.url}{target}", json=call["body"], timeout=900)
 
 
 def check_part(expected: Any, answer: Any, where: str) -> None:

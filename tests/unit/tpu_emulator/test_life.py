@@ -39,13 +39,13 @@ def test_on_demand_from_creating_to_hosts_ready_and_gone(api: TpuApi, client: Cl
     assert (client.state(), client.nodes()) == ("DELETING", {"q": "DELETING"})
     api.advance(20)
     assert (client.requests(), client.nodes()) == ([], {})
-    assert deletion.result(timeout=300) is not None  # google.protobuf.Empty
+    assert deletion.result(timeout=900) is not None  # google.protobuf.Empty
 
 
 def test_the_operation_of_a_create_holds_the_request(api: TpuApi, client: Client) -> None:
     operation = client.create()
     api.advance(2)
-    assert operation.result(timeout=300).name == client.request()
+    assert operation.result(timeout=900).name == client.request()
     metadata = operation.metadata
     assert (metadata.verb, metadata.target, metadata.api_version) == ("create", client.request(), "v2")
     assert (metadata.end_time - metadata.create_time).total_seconds() == 2

@@ -26,7 +26,7 @@ NO_CAPACITY = re.compile(
 def refused_json(api: TpuApi, parent: str = PARENT, **changes: Any) -> dict[str, Any]:
     body = MessageToDict(tpu_v2.QueuedResource.pb(wanted(parent=parent, **changes)))
     url = f"{api.url}/v2/{parent}/queuedResources?queuedResourceId=q"
-    return requests.post(url, json=body, timeout=300).json()["error"]
+    return requests.post(url, json=body, timeout=900).json()["error"]
 
 
 # --- quota ---
@@ -158,7 +158,7 @@ def test_a_full_zone_may_end_the_operation_instead_of_letting_the_request_wait(a
     assert NO_CAPACITY.fullmatch(message)
     assert client.requests() == []
     with pytest.raises(exceptions.ResourceExhausted):
-        operation.result(timeout=300)
+        operation.result(timeout=900)
 
 
 def test_what_an_operation_refuses_may_stay_as_a_failed_request(api: TpuApi, client: Client) -> None:
@@ -180,7 +180,7 @@ def test_a_zone_with_none_for_sale_refuses_what_is_on_demand_only(api: TpuApi) -
     assert client.error_of(operation) == (5, "Reservation not found")
     assert client.requests() == ["spot"]
     with pytest.raises(exceptions.NotFound, match="Reservation not found"):
-        operation.result(timeout=300)
+        operation.result(timeout=900)
     client.google.transport.close()
 
 

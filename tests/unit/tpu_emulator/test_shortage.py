@@ -31,7 +31,7 @@ def test_a_node_without_a_queue_fails_at_once_in_a_stockout(api: TpuApi, client:
     operation = client.google.create_node(parent=PARENT, node_id="n", node=node)
     api.advance(2)
     with pytest.raises(exceptions.ResourceExhausted, match="no more capacity in the zone"):
-        operation.result(timeout=300)
+        operation.result(timeout=900)
     assert client.nodes() == {}
 
 
@@ -39,7 +39,7 @@ def test_a_node_without_a_queue_starts_stops_and_goes(api: TpuApi, client: Clien
     node = tpu_v2.Node(accelerator_type="v6e-8", runtime_version="v2-alpha-tpuv6e")
     operation = client.google.create_node(parent=PARENT, node_id="n", node=node)
     api.advance(60)
-    made: Any = operation.result(timeout=300)
+    made: Any = operation.result(timeout=900)
     assert made.state.name == "READY"
     client.google.stop_node(request={"name": client.node_name("n")})
     assert client.nodes() == {"n": "STOPPING"}
@@ -51,7 +51,7 @@ def test_a_node_without_a_queue_starts_stops_and_goes(api: TpuApi, client: Clien
     deletion = client.google.delete_node(name=client.node_name("n"))
     api.advance(20)
     assert client.nodes() == {}
-    deletion.result(timeout=300)
+    deletion.result(timeout=900)
 
 
 def test_quota_is_held_until_an_inactive_request_is_deleted(api: TpuApi, client: Client) -> None:

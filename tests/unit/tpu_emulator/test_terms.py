@@ -33,7 +33,7 @@ def test_two_timing_constraints_in_json_are_refused_in_the_words_of_googles_fron
         "tpu": {"nodeSpec": [{"parent": PARENT, "nodeId": "q", "node": node}]},
         "queueingPolicy": {"validAfterDuration": "100s", "validUntilDuration": "60s"},
     }
-    answer = requests.post(f"{api.url}/v2/{PARENT}/queuedResources?queuedResourceId=q", json=body, timeout=300)
+    answer = requests.post(f"{api.url}/v2/{PARENT}/queuedResources?queuedResourceId=q", json=body, timeout=900)
     assert (answer.status_code, answer.json()["error"]["message"]) == (
         400,
         "Invalid value at 'queued_resource.queueing_policy' (oneof), oneof field 'start_timing_constraints' is already "
@@ -109,27 +109,27 @@ def flex_start(run_duration: dict[str, str] | None = None, **changes: Any) -> di
 
 
 def test_flex_start_is_kept_shown_and_suspended_after_its_run(api: TpuApi, client: Client) -> None:
-    answer = requests.post(f"{api.url}/{URL}?queuedResourceId=q", json=flex_start(), timeout=300)
+    answer = requests.post(f"{api.url}/{URL}?queuedResourceId=q", json=flex_start(), timeout=900)
     assert answer.status_code == 200, answer.text
     assert answer.json()["metadata"]["apiVersion"] == "v2alpha1"
     api.advance(UNTIL_ACTIVE_S)
-    shown = requests.get(f"{api.url}/{URL}/q", timeout=300).json()
+    shown = requests.get(f"{api.url}/{URL}/q", timeout=900).json()
     assert (shown["state"]["state"], shown["provisioningModel"]) == ("ACTIVE", "FLEX_START")
     assert shown["runDuration"] == {"maxRunDuration": "3600s", "terminationTime": "2027-01-15T09:01:07Z"}
-    assert "provisioningModel" not in requests.get(f"{api.url}/v2/{client.request()}", timeout=300).json()
+    assert "provisioningModel" not in requests.get(f"{api.url}/v2/{client.request()}", timeout=900).json()
     api.cloud.restore(api.cloud.snapshot())
     api.advance(3599)
     assert client.state() == "ACTIVE"
     api.advance(1 + 30)
     state = client.get().state
     assert (state.state.name, state.state_initiator.name, client.nodes()) == ("SUSPENDED", "SERVICE", {})
-    assert requests.delete(f"{api.url}/{URL}/q?force=true", timeout=300).status_code == 200
-    assert requests.get(f"{api.url}/{URL}", timeout=300).json() == {}
+    assert requests.delete(f"{api.url}/{URL}/q?force=true", timeout=900).status_code == 200
+    assert requests.get(f"{api.url}/{URL}", timeout=900).json() == {}
 
 
 def test_flex_start_counts_against_the_preemptible_quota(api: TpuApi) -> None:
     api.cloud.set_quota("p", ZONE, "v6e", 0, QuotaTier.SPOT)
-    answer = requests.post(f"{api.url}/{URL}?queuedResourceId=q", json=flex_start(), timeout=300)
+    answer = requests.post(f"{api.url}/{URL}?queuedResourceId=q", json=flex_start(), timeout=900)
     assert "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI" in answer.json()["error"]["message"]
 
 
@@ -145,12 +145,12 @@ def test_flex_start_counts_against_the_preemptible_quota(api: TpuApi) -> None:
     ],
 )
 def test_a_flex_start_that_cannot_be_is_refused(api: TpuApi, body: Any, complaint: str) -> None:
-    answer = requests.post(f"{api.url}/{URL}?queuedResourceId=q", json=body, timeout=300)
+    answer = requests.post(f"{api.url}/{URL}?queuedResourceId=q", json=body, timeout=900)
     assert (answer.status_code, complaint in answer.json()["error"]["message"]) == (400, True), answer.text
 
 
 def test_v2_does_not_know_flex_start(api: TpuApi) -> None:
-    answer = requests.post(f"{api.url}/v2/{PARENT}/queuedResources?queuedResourceId=q", json=flex_start(), timeout=300)
+    answer = requests.post(f"{api.url}/v2/{PARENT}/queuedResources?queuedResourceId=q", json=flex_start(), timeout=900)
     assert (answer.status_code, "provisioningModel" in answer.text) == (400, True)
 
 
@@ -161,19 +161,19 @@ def test_googles_messages_of_v2alpha1_go_in_and_come_out(api: TpuApi) -> None:
     spec = {"parent": PARENT, "node": node, "multi_node_params": params}
     wanted = tpu_v2alpha1.QueuedResource({"tpu": {"node_spec": [spec]}, "best_effort": {}})
     body = MessageToDict(tpu_v2alpha1.QueuedResource.pb(wanted))
-    answer = requests.post(f"{api.url}/{URL}?queuedResourceId=q", json=body, timeout=300)
+    answer = requests.post(f"{api.url}/{URL}?queuedResourceId=q", json=body, timeout=900)
     assert answer.status_code == 200, answer.text
     api.advance(UNTIL_ACTIVE_S)
-    made = requests.get(f"{api.url}/{URL}/q?$alt=json;enum-encoding=int", timeout=300)
+    made = requests.get(f"{api.url}/{URL}/q?$alt=json;enum-encoding=int", timeout=900)
     shown = tpu_v2alpha1.QueuedResource.from_json(made.text, ignore_unknown_fields=True)
     (spec,) = shown.tpu.node_spec
     workload = spec.multi_node_params.workload_type
     assert (spec.multi_node_params.node_count, workload) == (2, workload.AVAILABILITY_OPTIMIZED)
     assert (spec.node.autocheckpoint_enabled, "best_effort" in shown) == (True, True)
     for query in ("", "?$alt=json;enum-encoding=int"):
-        text = requests.get(f"{api.url}/v2alpha1/{PARENT}/nodes{query}", timeout=300).text
+        text = requests.get(f"{api.url}/v2alpha1/{PARENT}/nodes{query}", timeout=900).text
         nodes = tpu_v2alpha1.ListNodesResponse.from_json(text, ignore_unknown_fields=True).nodes
         assert [node.api_version for node in nodes] == [tpu_v2alpha1.Node.ApiVersion.V2_ALPHA1] * 2
-    operation = requests.get(f"{api.url}/v2alpha1/{answer.json()['name']}", timeout=300).json()
+    operation = requests.get(f"{api.url}/v2alpha1/{answer.json()['name']}", timeout=900).json()
     assert operation["response"]["@type"] == "type.googleapis.com/google.cloud.tpu.v2alpha1.QueuedResource"
     assert operation["response"]["tpu"]["nodeSpec"][0]["multiNodeParams"]["nodeCount"] == 2

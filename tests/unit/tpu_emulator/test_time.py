@@ -94,7 +94,7 @@ def test_the_clock_may_run_with_calls_or_with_real_time() -> None:
     with TpuApi(Cloud(TIMINGS), speed=10_000) as api:
         client = Client(api.url)
         client.create()
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 900
         while client.state() != "ACTIVE" and time.monotonic() < deadline:
             pass
         assert client.state() == "ACTIVE"
@@ -104,7 +104,7 @@ def test_the_clock_may_run_with_calls_or_with_real_time() -> None:
 def test_the_clouds_clock_may_differ_from_ours(client: Client, api: TpuApi) -> None:
     client.create()
     assert client.get().create_time.timestamp() == START_S
-    answer = requests.get(f"{api.url}/v2/{PARENT}/nodes", timeout=300)
+    answer = requests.get(f"{api.url}/v2/{PARENT}/nodes", timeout=900)
     assert answer.headers["Date"] == "Fri, 15 Jan 2027 08:00:00 GMT"
 
 
