@@ -68,7 +68,7 @@ defects: setup
 coverage: setup
 	@$(BIN)/python -m tests.suite.coverage measure
 
-# The whole suite N times in random order, two runs at a time; prints what did not pass each time.
+# The whole suite N times in random order with busy cores; prints what did not pass each time.
 N ?= 5
 flaky: setup
 	@$(BIN)/python -m tests.suite.flaky $(N)

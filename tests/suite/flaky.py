@@ -1,7 +1,7 @@
-"""`make flaky N=5`: the whole suite N times in random order on busy cores: two runs at a time, each the other's load.
+"""`make flaky N=5`: the whole suite N times, in random order, beside processes that keep both cores busy.
 
-Where one is left it runs beside processes that keep both cores busy. Prints what did not pass each time, with the seed
-that repeats the order. Exits 0 only if every run was clean.
+Prints what did not pass each time, with the seed that repeats the order. Exits 0 only if every run was clean. Two
+suites at once are no better load: their trainings wait for each other, and a run takes four times as long.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import os
 import random
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 from tests.suite.__main__ import ROOT, WORK
 
-_AT_ONCE = 2
 _BUSY = "import os\nwhile os.getppid() == {parent}: sum(range(100000))"
 
 
@@ -47,18 +45,13 @@ def _run(number: int, times: int) -> bool:
 
 def main(times: int) -> int:
     """0 if all runs were clean."""
-    clean = 0
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for first in range(1, times + 1, _AT_ONCE):
-            numbers = range(first, min(first + _AT_ONCE, times + 1))
-            alone = len(numbers) < _AT_ONCE
-            busy = [_busy() for _ in range(os.cpu_count() or 1)] if alone else []
-            try:
-                clean += sum(pool.map(lambda number: _run(number, times), numbers))
-            finally:
-                for process in busy:
-                    process.kill()
-                    process.wait()
+    busy = [_busy() for _ in range(os.cpu_count() or 1)]
+    try:
+        clean = sum(_run(number, times) for number in range(1, times + 1))
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
     print(f"{clean} of {times} clean")
     return 0 if clean == times else 1
 
