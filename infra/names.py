@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 OWNER_LABEL = "slipway-owner"
 STACK_LABEL = "slipway-stack"
+STATE_LABEL = "slipway-state"  # which state of that stack has made it
+MADE_LABEL = "slipway-made"  # of a request: which one it is, and on which terms
 PLACEHOLDER_PROJECT = "my-project"  # what shipped stacks say; it previews, and `up` refuses it
 
 # Lengths that the APIs allow (their reference pages, "name" or "id" of each).
@@ -224,6 +226,11 @@ def placeholder_problem(project: str, stack: str) -> str | None:
 
 
 # --- labels ---
+
+
+def owner_digest(owner: str) -> str:
+    """6 hex digits that tell apart owners of one label, as a.b@x.com and a-b@x.com; the same in any case."""
+    return hashlib.sha256(owner.strip().lower().encode()).hexdigest()[:6]
 
 
 def labels(owner: str, stack: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ import json
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ import typer
 
 from infra.commands.terminal import fail, note_substitute
 from infra.emulated import TPU
-from infra.names import PLACEHOLDER_PROJECT, label_value, stack_label
+from infra.names import PLACEHOLDER_PROJECT, label_value, owner_digest, stack_label
 from infra.operate.billed import Billed
 from infra.paths import PULUMI, ROOT
 from infra.providers.resource import Context, ResourceError
@@ -42,28 +43,34 @@ def orphans(
     if delete and not owner:
         fail("--delete needs --owner: what belongs to no stack of this backend may be somebody else's and running")
     try:
-        _orphans((project,) if project else _projects(), delete, _owner_labels(owner))
+        _orphans((project,) if project else _projects(), delete, owner)
     except ResourceError as error:
         fail(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
 
-def _owner_labels(owner: str) -> tuple[str, ...]:
-    """The label that an owner's things carry, and the text itself, which may be one; empty for everybody's."""
+def of_owner(things: Sequence[Billed], owner: str) -> list[Billed]:
+    """Those of a stack's `owner`, or of a label. Raises ValueError where several owners have that label."""
+    labelled = [thing for thing in things if thing.owner in (label_value(owner), owner)]
+    digests = {thing.owner_digest for thing in labelled} - {""}
+    if owner == label_value(owner) and owner_digest(owner) not in digests:
+        if len(digests) > 1:
+            raise ValueError(f"{len(digests)} owners have the label {owner!r}; give --owner as the stack file has it")
+        return labelled
+    return [thing for thing in labelled if thing.owner_digest in ("", owner_digest(owner))]
+
+
+def _orphans(projects: tuple[str, ...], delete: bool, owner: str) -> None:
     if owner and not label_value(owner):
         fail(f"owner {owner!r} has no letter or digit, so no label is of it; give the `owner` of a stack file")
-    return (label_value(owner), owner) if owner else ()
-
-
-def _orphans(projects: tuple[str, ...], delete: bool, owners: tuple[str, ...]) -> None:
     if not projects:
         fail("no stack of stacks/ has a project of its own; name one: slipway orphans PROJECT")
     context = _context()
     known = {stack_label(name) for name in _alive()}
     for project in projects:
         for searcher in searchers():
-            _of_project(context, searcher, project, known, delete, owners)
+            _of_project(context, searcher, project, known, delete, owner)
 
 
 def searchers() -> list[ModuleType]:
@@ -73,11 +80,16 @@ def searchers() -> list[ModuleType]:
 
 
 def _of_project(
-    context: Context, searcher: ModuleType, project: str, known: set[str], delete: bool, owners: tuple[str, ...]
+    context: Context, searcher: ModuleType, project: str, known: set[str], delete: bool, owner: str
 ) -> None:
     ours: list[Billed] = searcher.billed(context, project)
-    orphaned = [each for each in ours if each.stack not in known and (not owners or each.owner in owners)]
-    whose = f" and of owner {owners[0]}" if owners else ""
+    orphaned = [each for each in ours if each.stack not in known]
+    if owner:
+        try:
+            orphaned = of_owner(orphaned, owner)
+        except ValueError as error:
+            fail(str(error))
+    whose = f" and of owner {label_value(owner)}" if owner else ""
     typer.echo(f"{project}: {len(ours)} with our label, {len(orphaned)} of no stack of this backend{whose}")
     for each in orphaned:
         typer.echo(f"  {each.state:<22} {each.name}  stack {each.stack}, owner {each.owner or '?'}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra.names import OWNER_LABEL
+from infra.names import OWNER_LABEL, STATE_LABEL
 
 
 @dataclass(frozen=True)
@@ -20,3 +20,9 @@ class Billed:
     def owner(self) -> str:
         """Its label; empty without one."""
         return dict(self.labels).get(OWNER_LABEL, "")
+
+    @property
+    def owner_digest(self) -> str:
+        """Tells apart owners of one label (names.owner_digest); empty for what 0.1.0 has made."""
+        digest, dash, _ = dict(self.labels).get(STATE_LABEL, "").partition("-")
+        return digest if dash else ""

@@ -56,7 +56,7 @@ def _labels(value: dict[str, str]) -> dict[str, str]:
                 f"label '{key}: {text}' is not one of Google's: at most {names.LABEL_LIMIT} of a-z, 0-9, '_' and '-' "
                 f"each, the key from a letter"
             )
-        if key in (names.OWNER_LABEL, names.STACK_LABEL):
+        if key in (names.OWNER_LABEL, names.STACK_LABEL, names.STATE_LABEL, names.MADE_LABEL):
             raise ValueError(f"label {key!r} is set by Slipway; leave it out")
     return value
 

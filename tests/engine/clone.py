@@ -86,6 +86,14 @@ class Clone:
         """As if no stack had ever been deployed from here."""
         shutil.rmtree(self._states, ignore_errors=True)
 
+    def keep_states(self, folder: Path) -> None:
+        """What is deployed from here, for `take_states`: two clones of the same files are one with two states."""
+        shutil.copytree(self._states, folder)
+
+    def take_states(self, folder: Path) -> None:
+        self.forget()
+        shutil.copytree(folder, self._states)
+
     @property
     def _states(self) -> Path:
         return self.directory / ".slipway" / "state" / ".pulumi" / "stacks"

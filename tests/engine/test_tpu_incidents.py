@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,43 @@ def test_destroy_at_another_endpoint_touches_nothing_and_says_where_to(
         assert [call.rpc for call in other.calls] == []
     assert len(api.cloud.nodes) == 1
     monkeypatch.setenv(TPU, api.url)
+    destroyed = clone.pulumi("destroy", STACK)
+    assert destroyed.returncode == 0, said(destroyed)
+    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+
+
+def test_a_second_clone_neither_takes_nor_deletes_what_the_first_has_unless_it_is_asked_to(
+    clone: Clone, api: TpuApi, tmp_path: Path
+) -> None:
+    """Its `up` took the live request without a word, or was refused, and its `destroy` deleted the first's slice."""
+    up = clone.pulumi("up", STACK)
+    assert up.returncode == 0, said(up)
+    (request,) = api.cloud.requests.values()
+    clone.keep_states(tmp_path / "first")
+    clone.forget()  # a second clone of the same files
+
+    refused = clone.pulumi("up", STACK)
+    assert refused.returncode != 0
+    assert "by me-example-com from another clone or backend, and this state does not know it" in said(refused)
+    destroyed = clone.pulumi("destroy", STACK)
+    assert destroyed.returncode == 0, said(destroyed)
+    assert list(api.cloud.requests.values()) == [request]
+
+    asked = re.search(r"slipway:take_over: '([-0-9a-f]+)'", said(refused))
+    assert asked
+    write(clone, STACK, like="v6e-8", project=PROJECT, zones=["us-east5-b"], take_over=asked[1], steps=7)
+    up = clone.pulumi("up", STACK)
+    assert up.returncode == 0, said(up)
+    assert "is taken over, made just now by me-example-com from another clone or backend" in said(up)
+    assert list(api.cloud.requests.values()) == [request]
+    assert clone.pulumi("preview", STACK, "--expect-no-changes").returncode == 0
+    clone.keep_states(tmp_path / "second")
+
+    clone.take_states(tmp_path / "first")
+    destroyed = clone.pulumi("destroy", STACK)
+    assert destroyed.returncode == 0, said(destroyed)
+    assert list(api.cloud.requests.values()) == [request], "it is the second's by now"
+    clone.take_states(tmp_path / "second")
     destroyed = clone.pulumi("destroy", STACK)
     assert destroyed.returncode == 0, said(destroyed)
     assert (api.cloud.requests, api.cloud.nodes) == ({}, {})

@@ -148,6 +148,7 @@ OTHER: dict[str, Any] = {
     "fit_timeout_s": 60,
     "wait": False,
     "wait_deadline": "2h",
+    "take_over": "2bd806-ff87583baecf-0aa406747ae5",
     "allow": ["owner-labels"],
 }
 # What must be so before, where a key goes with others.
@@ -227,7 +228,7 @@ def test_life_of_a_shape(clone: Clone, cloud: TpuApi, stack: str) -> None:
         "wheelhouse": {"guard"},
         "bundle": {"guard"},
         "request": {"guard", "wheelhouse", "bundle"},
-        "ready": {"request"},
+        "ready": {"guard", "request"},
     }
     again = clone.pulumi("preview", mine, "--expect-no-changes", "--color", "never")
     assert again.returncode == 0, said(again)

@@ -1,12 +1,13 @@
 """Every call of a verb x every fault x what becomes of the engine, each in processes of its own that are really killed.
 
     python -m tests.unit.fault_matrix [--few SHARE SEED] <verb>...
-                              prints one JSON object: cases, those that ran, failures; `answers`: all of ANSWERS
+                              prints one JSON object: cases, those that ran, failures; `answers`, `owners`: all of those
 
 A parent without threads imports everything once and forks per case; each case forks an actor, which plays engine and
 provider over the provider's own resources, and serves it an emulator. The actor's clock is the emulator's: whenever it
 waits it asks the case, which moves the clock or kills it. What the engine had in its state at that moment goes into the
-next `up` or `destroy`, and then the cloud is looked at.
+next `up` or `destroy`, and then the cloud is looked at. In some cases another clone has a request of the same stack:
+that is still there at the end, as it was, unless this one was asked to take it over and has.
 """
 
 from __future__ import annotations
@@ -30,13 +31,16 @@ from typing import Any
 from infra import emulated
 from infra.emulators.tpu_api import Behaviour, Call, Cloud, FaultKind, QuotaTier, Timings, TpuApi, ZoneRefusal
 from infra.emulators.tpu_api.records import Hidden, NodeState
+from infra.names import OWNER_LABEL
 from infra.providers.resource import ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
+from infra.targets.tpu_vm.provider.tpu_ownership import holder_of
 from tests.unit.tpu_stack import EmulatedContext, Stack, wanted
 
 SURVIVES, UP, DESTROY, OUTLIVED = "survives", "killed, then up", "killed, then destroy", "provider outlives its engine"
 ENDS = (SURVIVES, UP, DESTROY, OUTLIVED)
+GIVEN_UP = "survives, then destroy"
 LABELS = {**wanted().labels, "team": "a"}
 # Every state is passed through, in few polls.
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=8, boot_s=8, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
@@ -111,12 +115,48 @@ def _reserved(stack: Stack, cloud: Cloud) -> None:
     stack.request = wanted(tier="reserved", reservation="-", zones=["us-east5-b"])
 
 
+def _other_owner(stack: Stack, cloud: Cloud) -> None:
+    """The stack file names another owner and other terms: what is there goes, and what comes has another label."""
+    stack.up()
+    labels = {**wanted().labels, OWNER_LABEL: "bob"}
+    stack.owner, stack.request = "bob", wanted(labels=labels, tier="on-demand", zones=wanted().zones[::-1])
+
+
+def _beside_another_clone(stack: Stack, _: Cloud) -> None:
+    Stack(stack.request, stack.advance).up()
+
+
+def _taking_over(stack: Stack, _: Cloud) -> None:
+    other = Stack(stack.request, stack.advance)
+    other.up()
+    labels = {**wanted().labels, OWNER_LABEL: "bob"}
+    stack.owner, stack.request = "bob", wanted(labels=labels, take_over=_holding(other))
+
+
+def _taken_over(stack: Stack, _: Cloud) -> None:
+    stack.up()
+    Stack(wanted(take_over=_holding(stack)), stack.advance).up()
+
+
+def _holding(stack: Stack) -> str:
+    return f"{stack.state['guard']['outputs']['identity']}-{stack.state['request']['outputs']['made']}"
+
+
 def _up(stack: Stack) -> None:
     stack.up()
 
 
 def _destroy(stack: Stack) -> None:
     stack.destroy()
+
+
+def _refused_up(stack: Stack) -> None:
+    """As it is beside what another clone has."""
+    try:
+        stack.up()
+    except ResourceError as error:
+        if "from another clone or backend, and this state does not know it" not in str(error):
+            raise
 
 
 FEW = (FaultKind.TIMEOUT_AFTER, FaultKind.UNAVAILABLE)
@@ -130,6 +170,7 @@ class Verb:
     act: Callable[[Stack], None]
     kinds: tuple[FaultKind, ...] = tuple(FaultKind)
     behaviour: Behaviour = Behaviour()  # noqa: RUF009 - frozen
+    beside: bool = False  # what another clone has
 
 
 def _late(hidden: Hidden) -> Behaviour:
@@ -165,7 +206,14 @@ ANSWERS: dict[str, Verb] = {
     "any reservation": Verb(_reserved, _up, FEW),
     "flex-start": Verb(_asking(tier="flex-start", max_run_duration_s=86_400), _up, FEW),
 }
-ALL = VERBS | ANSWERS
+OWNERS: dict[str, Verb] = {
+    "another owner": Verb(_other_owner, _up),
+    "another clone": Verb(_beside_another_clone, _refused_up, FEW, beside=True),
+    "take over": Verb(_taking_over, _up, beside=True),
+    "taken over": Verb(_taken_over, _refused_up, FEW, beside=True),
+    "destroy of what was taken over": Verb(_taken_over, _destroy, FEW, beside=True),
+}
+ALL = VERBS | ANSWERS | OWNERS
 
 
 @dataclass(frozen=True)
@@ -187,7 +235,11 @@ class Start:
     cloud: dict[str, Any]  # its snapshot
     state: dict[str, Any]
     request: QueuedResourceInputs
+    owner: str
     calls: tuple[Call, ...]
+
+    def stack(self, advance: Callable[[float], None], state: dict[str, Any]) -> Stack:
+        return Stack(self.request, advance, owner=self.owner, state=state)
 
 
 def start_of(verb: str) -> Start:
@@ -195,7 +247,7 @@ def start_of(verb: str) -> Start:
         os.environ[emulated.TPU] = api.url
         stack = Stack(wanted(), api.advance)
         ALL[verb].before(stack, api.cloud)
-        begun = (copy.deepcopy(api.cloud.snapshot()), copy.deepcopy(stack.state), stack.request)
+        begun = (copy.deepcopy(api.cloud.snapshot()), copy.deepcopy(stack.state), stack.request, stack.owner)
         made = len(api.calls)
         ALL[verb].act(stack)
         return Start(*begun, tuple(api.calls[made:]))
@@ -211,7 +263,8 @@ def cases(verb: str, calls: Sequence[Call]) -> list[Case]:
         late = count - 1 if searches or (makes_operation and verb in VERBS) else 0
         for skip in sorted({0, late}):
             kinds = [kind for kind in ALL[verb].kinds if makes_operation or not kind.is_of_operation]
-            found += [Case(verb, kind, rpc, skip, end) for kind in kinds for end in ENDS]
+            ends = (*ENDS, GIVEN_UP) if ALL[verb].beside else ENDS
+            found += [Case(verb, kind, rpc, skip, end) for kind in kinds for end in ends]
     return found
 
 
@@ -226,7 +279,7 @@ def _act(case: Case, start: Start, port: int, pipe: Connection) -> None:
         pipe.send((kind, value))
         return pipe.recv()
 
-    stack = Stack(start.request, lambda seconds: ask("pause", seconds), state=copy.deepcopy(start.state))
+    stack = start.stack(lambda seconds: ask("pause", seconds), copy.deepcopy(start.state))
     stack.checkpoint = lambda: ask("state", stack.state)
     try:
         ALL[case.verb].act(stack)
@@ -248,6 +301,7 @@ def run(case: Case, start: Start) -> None:
     ours, theirs = Pipe()
     api = TpuApi(Cloud(TIMINGS, ALL[case.verb].behaviour))
     api.cloud.restore(start.cloud)
+    before = _holders(api.cloud)
     actor = os.fork()  # before the emulator has threads
     if actor == 0:
         status = 1
@@ -263,8 +317,11 @@ def run(case: Case, start: Start) -> None:
     os.environ[emulated.TPU] = api.url
     with api:
         kept, said = _watch(case, start, api, actor, ours)
-        stack = Stack(start.request, api.advance, state=kept)
-        _recover(case, api, stack, said)
+        stack = start.stack(api.advance, kept)
+        if ALL[case.verb].beside:
+            _recover_beside_another(case, api, stack, before)
+        else:
+            _recover(case, api, stack, said)
 
 
 def _watch(case: Case, start: Start, api: TpuApi, actor: int, pipe: Connection) -> tuple[dict[str, Any], str]:
@@ -343,6 +400,34 @@ def _recover(case: Case, api: TpuApi, stack: Stack, said: str) -> None:
         raise _CaseError(f"left: {[*api.cloud.requests, *api.cloud.nodes]}")
 
 
+def _holders(cloud: Cloud) -> dict[str, tuple[int, str]]:
+    """Which requests are there, and which state has each."""
+    found: dict[str, tuple[int, str]] = {}
+    for name, request in cloud.requests.items():
+        nodes = [cloud.nodes[node].message for node in request.node_names if node in cloud.nodes]
+        labels = tpu_cleanup.labels_of(tpu_api.types().QueuedResource.wrap(request.message), nodes)
+        found[name] = (request.number, holder_of(labels))
+    return found
+
+
+def _recover_beside_another(case: Case, api: TpuApi, stack: Stack, before: dict[str, tuple[int, str]]) -> None:
+    takes = stack.request.take_over != ""
+    destroys = case.end in (DESTROY, GIVEN_UP) or ALL[case.verb].act is _destroy
+    if not destroys:
+        _up(stack) if takes else _refused_up(stack)
+        if takes:
+            _check_up(api, stack)
+    identity = stack.state["guard"]["outputs"]["identity"] if "guard" in stack.state else ""
+    has_taken = identity in [holder for _, holder in _holders(api.cloud).values()]
+    if has_taken and not takes:
+        raise _CaseError(f"taken: {before} is {_holders(api.cloud)}")
+    if takes and not destroys and not has_taken:
+        raise _CaseError("not taken")
+    stack.destroy()
+    if _holders(api.cloud) != ({} if has_taken else before):
+        raise _CaseError(f"of {before} it left {_holders(api.cloud)}")
+
+
 def _check_up(api: TpuApi, stack: Stack) -> None:
     names = list(api.cloud.requests)
     if len(names) != 1 or len(api.cloud.nodes) != 1:
@@ -416,4 +501,5 @@ if __name__ == "__main__":
     _few: tuple[float, str] = (1.0, "")
     if _verbs[0] == "--few":
         _few, _verbs = (float(_verbs[1]), _verbs[2]), _verbs[3:]
-    main(list(ANSWERS) if _verbs == ["answers"] else _verbs, *_few)
+    _lists = {"answers": list(ANSWERS), "owners": list(OWNERS)}
+    main(_lists.get(_verbs[0], _verbs), *_few)

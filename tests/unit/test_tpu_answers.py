@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -118,14 +118,8 @@ def test_killed_right_after_the_create_nothing_is_left_and_nothing_doubled(
 ) -> None:
     """The state has only the guard, and the API does not know the request yet."""
     api = start(Behaviour(appears_after_s=20, hidden_from=hidden))
-    stack = Stack(wanted(), api.advance)
-    stack.up()
-    guard = stack.state["guard"]
-    stack.destroy()
-    request = wanted()
-    asked = tpu_api.as_json(_body(request))
-    tpu_api.create(context(api), request.parent(ZONES[0]), request.name, asked, "12345678-1234-1234-1234-123456789abc")
-    killed = Stack(wanted(), api.advance, state={"guard": guard})
+    killed = guarded(api)
+    ask(api, killed, wanted())
     if then == "up":
         killed.up()
         assert (len(api.cloud.requests), killed.changes()) == (1, [])
@@ -136,25 +130,35 @@ def test_killed_right_after_the_create_nothing_is_left_and_nothing_doubled(
 @pytest.mark.parametrize("failed", [False, True], ids=["other terms", "has failed meanwhile"])
 def test_what_a_killed_up_asked_for_is_judged_once_it_is_seen(start: Start, failed: bool) -> None:
     api = start(Behaviour(appears_after_s=20, hidden_from=Hidden.GET))
-    asked = wanted(tier="on-demand")
+    stack = guarded(api)
     if failed:
         api.cloud.refuse(ZONES[0], ZoneRefusal.NO_CAPACITY, stays=True)
-    operation = "12345678-1234-1234-1234-123456789abc"
-    tpu_api.create(context(api), asked.parent(ZONES[0]), asked.name, tpu_api.as_json(_body(asked)), operation)
+    ask(api, stack, wanted(tier="on-demand"))
+    stack.up()
+    assert stack.state["ready"]["outputs"]["zone"] == ZONES[1 if failed else 0]
+    assert [request.tier for request in api.cloud.requests.values() if request.state == "ACTIVE"] == ["spot"]
+    assert stack.changes() == []
+    stack.destroy()
+    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+
+
+def guarded(api: TpuApi) -> Stack:
+    """A stack whose state has nothing but its guard."""
     stack = Stack(wanted(), api.advance)
-    if failed:
-        stack.up()
-        assert stack.state["ready"]["outputs"]["zone"] == ZONES[1]
-        assert stack.changes() == []
-        stack.destroy()
-        assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
-    else:
-        assert "on other terms than this stack file's, and this state does not know it" in refused(stack)
+    stack.up()
+    guard = stack.state["guard"]
+    stack.destroy()
+    return Stack(wanted(), api.advance, state={"guard": guard})
 
 
-def _body(request: QueuedResourceInputs) -> dict[str, Any]:
-    request = wanted(labels={**request.labels, "slipway-made": f"m-{fingerprint(request)}"})
-    return body(request, ZONES[0])
+def ask(api: TpuApi, stack: Stack, request: QueuedResourceInputs) -> None:
+    """As the stack's `up` does it, which is killed before the engine learns of it."""
+    marks = {
+        "slipway-made": f"m-{fingerprint(request)}",
+        "slipway-state": stack.state["guard"]["outputs"]["identity"],
+    }
+    asked = tpu_api.as_json(body(dataclasses.replace(request, labels=request.labels | marks), ZONES[0]))
+    tpu_api.create(context(api), request.parent(ZONES[0]), request.name, asked, "12345678-1234-1234-1234-123456789abc")
 
 
 def test_a_state_that_asked_and_never_saw_waits_before_it_believes_that_nothing_is_there(api: TpuApi) -> None:
@@ -249,8 +253,9 @@ def test_a_live_node_of_another_request_is_never_deleted_for_its_name(api: TpuAp
     stack = Stack(wanted(name="q-s-0", zones=ZONES[:1]), api.advance)
     assert refused(stack) == (
         "projects/p/locations/us-east5-b/nodes/q-s-0 is a node of projects/p/locations/us-east5-b/queuedResources/q-s, "
-        "so q-s-0 cannot have one of that name; give this stack another `prefix`, or if that may go: gcloud compute "
-        "tpus queued-resources delete q-s --zone=us-east5-b --project=p --force"
+        "so q-s-0 cannot have one of that name; give this stack another name (`slipway stack new` with --variant "
+        "writes one), or if that may go: gcloud compute tpus queued-resources delete q-s "
+        "--zone=us-east5-b --project=p --force"
     )
     assert len(api.cloud.nodes) == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import os
 import time
@@ -17,10 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from infra.emulated import TPU
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
 from infra.emulators.tpu_api.checks import Place
-from infra.names import STACK_LABEL
+from infra.names import OWNER_LABEL, STACK_LABEL
 from infra.providers.resource import ResourceError
+from infra.targets.tpu_vm.provider import tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_api import types
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, body
+from infra.targets.tpu_vm.provider.tpu_ownership import holder_of, holding
 from tests.suite.soak import cases
 from tests.unit.tpu_stack import ZONES, Stack, wanted
 
@@ -30,6 +33,7 @@ TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s
 CHANGES: list[dict[str, Any]] = [
     {},
     {"labels": {**wanted().labels, "team": "a"}},
+    {"labels": {**wanted().labels, OWNER_LABEL: "bob"}},
     {"tags": ["u"]},
     {"metadata": {"startup-script": "#! other"}},
     {"description": "d"},
@@ -45,7 +49,10 @@ class _KilledError(BaseException):
 
 
 class Stacks(RuleBasedStateMachine):
-    """Two operators with a state each deploy the same stack; somebody else's requests are there all the time."""
+    """Two operators with a state each deploy the same stack; another stack's requests are there all the time.
+
+    What one of them has the other neither deletes nor takes, unless its stack file asks for it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +79,7 @@ class Stacks(RuleBasedStateMachine):
     @rule(who=st.integers(0, 1), kill_in=st.sampled_from([0, 0, 0, 1, 2, 3, 5]))
     def up(self, who: int, kill_in: int) -> None:
         operator, self.kill_in = self.operators[who], kill_in
-        with contextlib.suppress(ResourceError, _KilledError):
+        with self._leaves_the_others_alone(who), contextlib.suppress(ResourceError, _KilledError):
             operator.up()
             self.kill_in = 0
             self._agrees(operator)
@@ -80,11 +87,10 @@ class Stacks(RuleBasedStateMachine):
     @rule(who=st.integers(0, 1), kill_in=st.sampled_from([0, 0, 1, 2]))
     def destroy(self, who: int, kill_in: int) -> None:
         operator, self.kill_in = self.operators[who], kill_in
-        knew = "guard" in operator.state
-        with contextlib.suppress(ResourceError, _KilledError):
+        identity = self._identity(who)
+        with self._leaves_the_others_alone(who), contextlib.suppress(ResourceError, _KilledError):
             operator.destroy()
-            if knew:
-                assert not self._ours(), "destroy has left something"
+            assert not identity or self._holder() != identity, "destroy has left something"
 
     @rule(who=st.integers(0, 1))
     def refresh(self, who: int) -> None:
@@ -94,7 +100,14 @@ class Stacks(RuleBasedStateMachine):
     @rule(change=st.sampled_from(CHANGES))
     def change(self, change: dict[str, Any]) -> None:
         for operator in self.operators:
-            operator.request = wanted(**change)
+            operator.request = wanted(take_over=operator.request.take_over, **change)
+
+    @rule(who=st.integers(0, 1))
+    def ask_to_take_over(self, who: int) -> None:
+        """Of what is there now, whosever it is."""
+        operator = self.operators[who]
+        labels = self._labels()
+        operator.request = dataclasses.replace(operator.request, take_over=holding(labels) if labels else "")
 
     @rule()
     def preempt(self) -> None:
@@ -121,6 +134,31 @@ class Stacks(RuleBasedStateMachine):
         _steps += 1
         assert len(self._ours()) <= 1
         assert {name: self.api.cloud.requests.get(name) for name in self.theirs} == self.theirs
+
+    @contextlib.contextmanager
+    def _leaves_the_others_alone(self, who: int) -> Iterator[None]:
+        other, labels = self._identity(1 - who), self._labels()
+        asked = self.operators[who].request.take_over
+        before = [self.api.cloud.requests[name].number for name in self._ours()]
+        yield
+        if other and holder_of(labels) == other and holding(labels) != asked:
+            assert [self.api.cloud.requests[name].number for name in self._ours()] == before, "the other's is gone"
+            assert self._holder() == other, "the other's was taken"
+
+    def _identity(self, who: int) -> str:
+        guard = self.operators[who].state.get("guard")
+        return str(guard["outputs"]["identity"]) if guard else ""
+
+    def _labels(self) -> dict[str, str]:
+        """Of the request that is there, with who has taken it over."""
+        for name in self._ours():
+            request = self.api.cloud.requests[name]
+            nodes = [self.api.cloud.nodes[node].message for node in request.node_names if node in self.api.cloud.nodes]
+            return tpu_cleanup.labels_of(types().QueuedResource.wrap(request.message), nodes)
+        return {}
+
+    def _holder(self) -> str:
+        return holder_of(self._labels())
 
     def _ours(self) -> list[str]:
         return [name for name in self.api.cloud.requests if name not in self.theirs]

@@ -33,37 +33,33 @@ def test_a_request_of_that_name_without_our_label_is_never_touched(api: TpuApi) 
     stack = Stack(wanted("s", name="q", zones=ZONES[:1]), api.advance)
     assert refused(stack) == (
         "projects/p/locations/us-east5-b/queuedResources/q is ACTIVE and made just now, by stack other of alice; give "
-        "this stack another `prefix`, or if that may go: gcloud compute tpus queued-resources delete q "
+        "this stack another name (`slipway stack new` with --variant writes one), or if it may go: "
+        "gcloud compute tpus queued-resources delete q "
         "--zone=us-east5-b --project=p --force"
     )
     stack.destroy()
     assert len(api.cloud.requests) == 1
 
 
-def test_two_operators_end_with_one_request_and_one_learns_that_the_other_destroyed_it(api: TpuApi) -> None:
-    first, second = (Stack(wanted(), api.advance) for _ in range(2))
-    first.up()
-    second.up()
-    assert len(api.cloud.requests) == 1
-    assert [first.changes(), second.changes()] == [[], []]
-    first.destroy()
-    assert second.changes() == ["request"]
-    second.wait_deadline_s = 60
+def test_what_another_clone_has_is_refused_and_a_wait_for_what_is_gone_says_so(api: TpuApi) -> None:
+    first, second = (Stack(wanted(), api.advance, wait_deadline_s=60) for _ in range(2))
     api.cloud.stockout("us-east5-b", "v6e")
-    third = Stack(wanted(), api.advance, wait_deadline_s=60)
-    assert "after 1m (wait_deadline); `pulumi up` goes on waiting, `pulumi destroy` gives it up" in refused(third)
-    inner = third.advance
+    assert "after 1m (wait_deadline); `pulumi up` goes on waiting, `pulumi destroy` gives it up" in refused(first)
+    assert "is WAITING_FOR_RESOURCES and made just now, by alice from another clone or backend" in refused(second)
+    inner = first.advance
 
-    def destroyed_meanwhile(seconds: float) -> None:
-        third.advance = inner
-        second.state = {key: dict(kept) for key, kept in third.state.items()}
-        second.destroy()
-        inner(seconds)
+    def deleted_meanwhile(seconds: float) -> None:
+        first.advance = inner
+        for name in list(api.cloud.requests):
+            api.cloud.delete_request(name, force=True)
+        inner(seconds + 60)
 
-    third.advance = destroyed_meanwhile
-    assert refused(third) == (
-        "q-s is in none of us-east5-b, us-east5-a: somebody has deleted it; run `pulumi up` to ask for it again"
+    first.advance = deleted_meanwhile
+    assert refused(first) == (
+        "q-s is in none of us-east5-b, us-east5-a: somebody has deleted it, or has it now; run `pulumi up`, which asks "
+        "for it again or says who has it"
     )
+    assert first.changes() == ["request", "ready"]
 
 
 def test_the_guard_says_what_the_state_did_not_know(api: TpuApi) -> None:

@@ -72,6 +72,7 @@ class Stack:
 
     request: QueuedResourceInputs
     advance: Callable[[float], None]
+    owner: str = OWNER
     hosts: int = 1
     wait: bool = True
     wait_deadline_s: int = 86_400
@@ -85,13 +86,12 @@ class Stack:
 
     def up(self) -> None:
         """Raises ResourceError where a step fails; what was accepted is in the state."""
-        guard = TpuStackGuardInputs(
-            self.request.project, self.label, self.request.zones, self.request.labels[OWNER_LABEL]
-        )
+        guard = TpuStackGuardInputs(self.request.project, self.label, self.request.zones, self.owner)
         self._step("guard", dataclasses.asdict(guard))
-        self._step("request", dataclasses.asdict(self.request))
+        identity = {"identity": self.state["guard"]["outputs"].get("identity", "")}
+        request = dataclasses.asdict(self.request) | identity
+        self._step("request", request)
         made = self.state["request"]["outputs"]["made"]
-        request = dataclasses.asdict(self.request)
         ready = SliceReadyInputs(request, made, self.hosts, self.wait, self.wait_deadline_s)
         self._step("ready", dataclasses.asdict(ready))
 

@@ -16,6 +16,8 @@ from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, Slice
 class TpuStackGuard(SlipwayResource[TpuStackGuardInputs]):
     """Declare it first: its delete runs last and removes what the state never learned of."""
 
+    identity: pulumi.Output[str]
+
 
 class QueuedResource(SlipwayResource[QueuedResourceInputs]):
     """A request for slices; there as soon as it is accepted, in one of its zones."""
@@ -35,8 +37,8 @@ class SliceReady(SlipwayResource[SliceReadyInputs]):
 class TpuSliceArgs:
     guard: TpuStackGuardInputs
     software: StoredSoftwareArgs
-    request: QueuedResourceInputs
-    ready: SliceReadyInputs  # its `made` follows from the request
+    request: QueuedResourceInputs  # its `identity` follows from the guard
+    ready: SliceReadyInputs  # its `made` and `request` follow from the request
 
 
 class TpuSlice(pulumi.ComponentResource):
@@ -46,8 +48,12 @@ class TpuSlice(pulumi.ComponentResource):
         super().__init__("slipway:tpu:Slice", name, None, opts)
         guard = TpuStackGuard("guard", args.guard, child_after(self))
         software = store_software(args.software, self, guard)
-        request = QueuedResource("request", args.request, child_after(self, guard, *software))
-        made = cast(Any, request.made)  # an output where the provider will see its value
-        ready = SliceReady("ready", dataclasses.replace(args.ready, made=made), child_after(self, request))
+        # Outputs where the provider will see their values.
+        wanted = dataclasses.replace(args.request, identity=cast(Any, guard.identity))
+        request = QueuedResource("request", wanted, child_after(self, guard, *software))
+        awaited = dataclasses.replace(
+            args.ready, made=cast(Any, request.made), request=args.ready.request | {"identity": guard.identity}
+        )
+        ready = SliceReady("ready", awaited, child_after(self, request))
         self.state, self.zone = ready.state, ready.zone
         self.register_outputs({"state": self.state, "zone": self.zone})

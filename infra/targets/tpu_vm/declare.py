@@ -78,9 +78,7 @@ def slice_args(settings: TpuVmSettings, tpu_plan: TpuVmPlan) -> TpuSliceArgs:
     """The component's arguments of a plan."""
     request, user = tpu_plan.request, use_of(settings, tpu_plan).user
     return TpuSliceArgs(
-        guard=TpuStackGuardInputs(
-            settings.project, stack_label(settings.stack), list(settings.zones), label_value(settings.owner)
-        ),
+        guard=TpuStackGuardInputs(settings.project, stack_label(settings.stack), list(settings.zones), settings.owner),
         software=stored_software_args(tpu_plan.software, settings.artifacts, user),
         request=request,
         ready=SliceReadyInputs(

@@ -116,6 +116,7 @@ def request_inputs(settings: TpuVmSettings, script: str) -> QueuedResourceInputs
         valid_until=until[1],
         valid_after_s=after[0],
         valid_after=after[1],
+        take_over=settings.take_over or "",
     )
 
 

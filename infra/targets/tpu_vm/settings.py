@@ -62,6 +62,7 @@ class TpuVmSettings(CloudTrainingSettings):
     data_disks: tuple[DataDisk, ...] = ()
     wait: bool = True
     wait_deadline: Seconds = 86_400
+    take_over: Absent[Annotated[str, Field(pattern=r"^[0-9a-f]{6,12}(-[0-9a-f]{12}){0,2}$")]] = None
 
     @property
     def request(self) -> str:

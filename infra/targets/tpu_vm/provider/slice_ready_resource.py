@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 from infra.durations import text as duration
 from infra.google_cloud.api_errors import FullError
 from infra.google_cloud.retries import jittered
+from infra.names import MADE_LABEL
 from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs
-from infra.targets.tpu_vm.provider.tpu_ownership import MADE_LABEL
 from infra.targets.tpu_vm.provider.tpu_request import Known
 from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 
@@ -100,11 +100,11 @@ class _Wait:
     def _look(self) -> tpu_request.TpuRequest | None:
         """See how far it is. Returns the request where it has ended."""
         request = tpu_request.find(self.context, self.request, Known(self.zone, self.inputs.made))
-        self.calls = 1
+        self.calls = 2 if request and request.state == "ACTIVE" else 1  # whose it is, its nodes say
         if request is None:
             raise ResourceError(
-                f"{self.request.name} is in none of {', '.join(self.request.zones)}: somebody has deleted it; run "
-                f"`pulumi up` to ask for it again"
+                f"{self.request.name} is in none of {', '.join(self.request.zones)}: somebody has deleted it, or "
+                f"has it now; run `pulumi up`, which asks for it again or says who has it"
             )
         if request.made != self.inputs.made:
             raise ResourceError(

@@ -13,10 +13,9 @@ from typing import Any
 
 from infra.google_cloud import retries
 from infra.google_cloud.api_errors import ClosedError
-from infra.names import STACK_LABEL
+from infra.names import MADE_LABEL, STACK_LABEL
 from infra.providers.resource import Context
 from infra.targets.tpu_vm.provider import tpu_api, tpu_ownership
-from infra.targets.tpu_vm.provider.tpu_ownership import MADE_LABEL
 
 _SURE = 2  # an empty list and an answer that says nothing read the same
 # How long a request that was just made may be NOT_FOUND: some seconds were seen, by a user of the real service.
@@ -63,18 +62,38 @@ def request_labels(request: Any) -> dict[str, str]:
     return dict(specs[0].node.labels) if specs else {}
 
 
+def labels_of(request: Any, nodes: Iterable[Any]) -> dict[str, str]:
+    """As it was asked for, and which state has taken it over since, which labels of its nodes say."""
+    labels = request_labels(request)
+    for node in nodes:
+        taken = tpu_ownership.with_taker(labels, node.labels)
+        if taken != labels:
+            return taken
+    return labels
+
+
+def state_of(request: Any) -> str:
+    return str(request.state.state.name)
+
+
 def labelled(context: Context, parent: str) -> list[Found]:
     """Everything billable below a location that carries our label: requests, then nodes."""
     return [thing for thing in _everything(context, parent) if thing.stack]
 
 
 def _everything(context: Context, parent: str) -> list[Found]:
-    requests = [
-        _found(request.name, request_labels(request), request.state.state.name)
-        for request in tpu_api.listed(context, parent)
-    ]
     nodes = tpu_api.nodes(context, parent)
-    return requests + [_found(node.name, dict(node.labels), node.state.name, node.queued_resource) for node in nodes]
+    asked = {tpu_ownership.tail(request.name): request for request in tpu_api.listed(context, parent)}
+    nodes_of: dict[str, list[Any]] = {name: [] for name in asked}
+    for node in nodes:
+        nodes_of.setdefault(tpu_ownership.tail(node.queued_resource), []).append(node)
+    labels = {name: labels_of(request, nodes_of[name]) for name, request in asked.items()}
+    found = [_found(request.name, labels[name], state_of(request)) for name, request in asked.items()]
+    for node in nodes:
+        of_request = labels.get(tpu_ownership.tail(node.queued_resource), {})
+        taken = {key: of_request[key] for key in (tpu_ownership.TAKEN_LABEL,) if key in of_request}
+        found.append(_found(node.name, {**node.labels, **taken}, node.state.name, node.queued_resource))
+    return found
 
 
 def _found(name: str, labels: dict[str, str], state: str, request: str = "") -> Found:
@@ -148,8 +167,7 @@ def remove(context: Context, path: str, made: str) -> None:
     while (request := tpu_api.get(context, path)) is not None:
         if request_labels(request).get(MADE_LABEL, "") != made:
             return
-        state = str(request.state.state.name)
-        if state != "DELETING":
+        if state_of(request) != "DELETING":
             tpu_api.delete(context, path)
         context.report(f"{path.rpartition('/')[2]}: deleting")
         context.wait(next(pauses))

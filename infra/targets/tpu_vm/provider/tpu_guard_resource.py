@@ -1,20 +1,22 @@
 """slipway:tpu:StackGuard: declared first, so its delete runs last and ends requests that the state never learned of.
 
-It finds what carries the stack's and its owner's label in the stack's zones; what another stack or another owner has is
-out of its reach. Nothing else that is billed is made by a tpu-vm stack: data disks are the user's own, boot disks go
-with their node. Not run on real hardware.
+It keeps the identity of its state, which everything that the state makes carries as a label, and deletes what has it:
+what another stack, another clone or a colleague has is out of its reach. Nothing else that is billed is made by a
+tpu-vm stack: data disks are the user's own, boot disks go with their node. Not run on real hardware.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from infra.names import owner_digest
 from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found
 from infra.targets.tpu_vm.provider.tpu_inputs import TpuStackGuardInputs
-from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim, delete_command
+from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim, delete_command, holder_of, tail
 
 
 class TpuStackGuardResource(Resource[TpuStackGuardInputs]):
@@ -29,41 +31,44 @@ class TpuStackGuardResource(Resource[TpuStackGuardInputs]):
         return any(_of_stack(context, str(outputs["label"]), self._parents(outputs)))
 
     def create(self, context: Context, new: TpuStackGuardInputs) -> tuple[str, Outputs]:
-        return f"{new.project}/{new.label}", {"searched": sorted(new.zones)}
+        return f"{new.project}/{new.label}", {"searched": sorted(new.zones), "identity": _new_identity(new)}
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
         return {}
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: TpuStackGuardInputs) -> Outputs:
-        return {"searched": sorted({*outputs.get("searched", []), *new.zones})}
+        searched = sorted({*outputs.get("searched", []), *new.zones})
+        return {"searched": searched, "identity": outputs.get("identity") or _new_identity(new)}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         project, label, parents = str(outputs["project"]), str(outputs["label"]), self._parents(outputs)
-        owner = str(outputs.get("owner", ""))
-        if not owner:
-            self._refuse_anything(context, label, parents)
-            return
-        claim = StackClaim(label, owner)
-        settle_s = tpu_cleanup.settle_s(project, label)
+        claim = StackClaim(label, str(outputs.get("identity", "")))
+        nobodys: dict[str, Found] = {}  # made by 0.1.0, which did not say by which state
 
         def is_ours(thing: Found) -> bool:
-            return claim.covers(dict(thing.labels))
+            labels = dict(thing.labels)
+            if thing.stack == label and not holder_of(labels):
+                nobodys[tail(thing.name)] = thing
+            return claim.owns(labels)
 
-        for name in tpu_cleanup.remove_labelled(context, parents, is_ours, settle_s):
+        for name in tpu_cleanup.remove_labelled(context, parents, is_ours, tpu_cleanup.settle_s(project, label)):
             context.say(f"deleted {name}, which the state did not know")
-
-    def _refuse_anything(self, context: Context, label: str, parents: list[str]) -> None:
-        """Delete nothing where the owner is not known: a colleague may have a stack of the same name."""
-        left = list(_of_stack(context, label, parents))
+        left = [thing.name for thing in nobodys.values() if tail(thing.request) not in nobodys]
         if left:
-            commands = "; ".join(delete_command(name) for name in left)
-            raise ResourceError(
-                f"{', '.join(left)}: labelled as this stack's, but not known to its state, which does not say whose "
-                f"the stack is; `pulumi up` puts that right, or if they may go: {commands}"
+            said = (
+                f"{', '.join(left)}: labelled as this stack's, made by Slipway 0.1.0, which did not say by which "
+                f"clone; if they may go: {'; '.join(delete_command(name) for name in left)}"
             )
+            if not claim.identity:
+                raise ResourceError(said)  # it may be this state's own
+            context.say(said)
 
     def _parents(self, outputs: Outputs) -> list[str]:
         return [f"projects/{outputs['project']}/locations/{zone}" for zone in outputs["searched"]]
+
+
+def _new_identity(new: TpuStackGuardInputs) -> str:
+    return f"{owner_digest(new.owner)}-{uuid.uuid4().hex[:12]}"
 
 
 def _of_stack(context: Context, label: str, parents: list[str]) -> Iterator[str]:

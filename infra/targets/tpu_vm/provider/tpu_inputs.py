@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
-from infra.names import OWNER_LABEL, STACK_LABEL
+from infra.names import STACK_LABEL
 from infra.providers.resource import ignored, replaces, updates
 from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim
 
@@ -34,7 +34,7 @@ class TpuStackGuardInputs:
     project: str = replaces("what a stack owns lies in one project")
     label: str = replaces("it is what the stack's things are found by")
     zones: list[str] = updates()  # searched at the end, those of before an update too
-    owner: str = ignored(default="")  # the label; states of 0.1.0 have none until their next `up`
+    owner: str = ignored(default="")  # as the stack file writes it
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ class QueuedResourceInputs:
     cidr_block: str = replaces(_WIRING, default="")
     secure_boot: bool = replaces(_IMAGE, default=False)
     max_run_duration_s: int = replaces(_TERMS, default=0)  # of flex-start
+    identity: str = ignored(default="")  # of the state, as its guard has it; states of 0.1.0 have none
+    take_over: str = ignored(default="")  # another state's request, which is to be this one's: tpu_ownership.holding
 
     @property
     def identifier(self) -> str:
@@ -94,8 +96,8 @@ class QueuedResourceInputs:
         return self.labels[STACK_LABEL]
 
     def claim(self, made: str = "") -> StackClaim:
-        """What this stack may call its own; `made` is the request that its state knows."""
-        return StackClaim(self.stack, self.labels.get(OWNER_LABEL, ""), made)
+        """What this state may call its own; `made` is the request that it knows."""
+        return StackClaim(self.stack, self.identity or made, made, self.take_over)
 
     @property
     def node_ids(self) -> tuple[str, ...]:
@@ -254,6 +256,7 @@ def problems(new: QueuedResourceInputs) -> list[tuple[str, str]]:
 # Inputs that came after 0.1.0: they are part of a fingerprint only where they are not as they were then, so that an
 # upgrade of Slipway finds what an older one has asked for.
 _LATER = ("max_run_duration_s",)
+_WHOSE = ("identity", "take_over")  # no terms, and no metadata
 
 
 def fingerprint(new: QueuedResourceInputs) -> str:
@@ -262,7 +265,7 @@ def fingerprint(new: QueuedResourceInputs) -> str:
     fixed = {
         key: value
         for key, value in vars(new).items()
-        if key not in (*PATCHED, "zones") and not (key in _LATER and value == defaults[key])
+        if key not in (*PATCHED, *_WHOSE, "zones") and not (key in _LATER and value == defaults[key])
     }
     return f"{_digest(fixed)}-{_digest(new.metadata)}"
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from infra.google_cloud import retries
 from infra.google_cloud.api_errors import BusyError
+from infra.names import MADE_LABEL, STATE_LABEL
 from infra.providers.resource import Context, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api
 from infra.targets.tpu_vm.provider.tpu_inputs import PATCHED, QueuedResourceInputs
-from infra.targets.tpu_vm.provider.tpu_ownership import MADE_LABEL, tail
+from infra.targets.tpu_vm.provider.tpu_ownership import tail
 
 # UNKNOWN is a node whose repair has failed. One that is REPAIRING or under maintenance comes back by itself.
 _LOST = ("PREEMPTED", "TERMINATED", "STOPPED", "STOPPING", "DELETING", "HIDDEN", "UNKNOWN")
@@ -107,11 +108,16 @@ def _different(new: QueuedResourceInputs, node: Any, dropped: frozenset[str]) ->
 
 
 def _wanted(new: QueuedResourceInputs, node: Any, dropped: frozenset[str]) -> dict[str, Any]:
-    """Labels of the request's own and of Google stay, and whatever metadata others have put there."""
-    not_ours = {key: value for key, value in node.labels.items() if key == MADE_LABEL or key.startswith("goog")}
+    """Labels of the request's own and of Google stay, and whatever metadata others have put there.
+
+    The state's label is what makes a request that was taken over this state's; a state of 0.1.0 leaves it as it is.
+    """
+    kept = (MADE_LABEL,) if new.identity else (MADE_LABEL, STATE_LABEL)
+    not_ours = {key: value for key, value in node.labels.items() if key in kept or key.startswith("goog")}
     others = {key: value for key, value in node.metadata.items() if key not in dropped}
+    state = {STATE_LABEL: new.identity} if new.identity else {}
     return {
-        "labels": {**new.labels, **not_ours},
+        "labels": {**new.labels, **state, **not_ours},
         "tags": new.tags,
         "metadata": {**others, **new.metadata},
         "description": new.description,

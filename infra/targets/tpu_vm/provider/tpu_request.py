@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from infra.google_cloud import retries
 from infra.google_cloud.api_errors import ClosedError, FullError, SilentError, ThereAlreadyError
-from infra.names import STACK_LABEL
+from infra.names import MADE_LABEL, STACK_LABEL, STATE_LABEL
 from infra.providers.resource import CancelledError, Context, Outputs, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_ownership
 from infra.targets.tpu_vm.provider.tpu_cleanup import appears_s
@@ -27,7 +27,7 @@ from infra.targets.tpu_vm.provider.tpu_inputs import (
     flex_start,
     same_terms,
 )
-from infra.targets.tpu_vm.provider.tpu_ownership import MADE_LABEL, StackClaim
+from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim
 
 ENDED = ("FAILED", "SUSPENDING", "SUSPENDED")
 OUTPUTS = ("state", "zone", "made", "create_time", "reason")  # of a request, in the state of its resource
@@ -108,11 +108,18 @@ class TpuRequest:
 def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> TpuRequest:
     """The request, on the wanted terms: the one that is there, with its nodes patched, or a new one.
 
-    Raises ResourceError where what is there is somebody else's, or alive on other terms and not of this state.
+    Raises ResourceError where what is there is another state's, unless the stack file asks to take that over.
     """
     claim = new.claim(known.made)
+    new = dataclasses.replace(new, identity=claim.identity)
     while (request := _there(context, new, known, claim)) is not None:
-        usable = _is_usable(context, new, request, known)
+        usable = _is_usable(context, new, request, claim)
+        if claim.wants(request.labels):
+            # Not in the state before its nodes say so: a `destroy` would delete what is still the other's.
+            taker = dataclasses.replace(new, identity=new.identity or request.made)
+            tpu_nodes.patch(context, taker, request.zone)
+            context.say(tpu_ownership.taken_over(new.path(request.zone), request.labels, request.create_time))
+            return request
         context.accept(new.identifier, request.outputs)
         if usable:
             tpu_nodes.patch(context, new, request.zone, known.metadata)
@@ -129,7 +136,7 @@ def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) 
 
 
 def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) -> TpuRequest | None:
-    """This stack's own, in whatever zone of the list; somebody else's of that name is passed over.
+    """This state's own, in whatever zone of the list; another's of that name is passed over.
 
     What this state has asked for comes before what another `up` of ours has left, as a request that FAILED in a zone
     that was tried before. One that was asked for and not seen since is waited for: the API may say NOT_FOUND of it for
@@ -142,7 +149,7 @@ def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) ->
         ours: list[TpuRequest] = []
         for zone in new.places(known.zone):
             request = _look(context, new, zone, known)
-            if request is not None and claim.covers(request.labels):
+            if request is not None and claim.owns(request.labels):
                 if request.made == known.made:
                     return request
                 ours.append(request)
@@ -155,11 +162,12 @@ def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) ->
 
 
 def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> TpuRequest:
-    """A new request in this zone. Raises FullError where the zone cannot serve it, ResourceError for somebody else's.
+    """A new request in this zone. Raises FullError where the zone cannot serve it, ResourceError for another state's.
 
-    What a killed `up` has just made on the same terms is taken as it is.
+    What a killed `up` of this state has just made is taken where it is on the same terms, and deleted otherwise.
     """
-    wanted = dataclasses.replace(new, labels={**new.labels, MADE_LABEL: f"{made}-{fingerprint(new)}"})
+    marks = {MADE_LABEL: f"{made}-{fingerprint(new)}"} | ({STATE_LABEL: new.identity} if new.identity else {})
+    wanted = dataclasses.replace(new, labels=new.labels | marks)
     accepted = TpuRequest(zone, "CREATING", "", wanted.labels)
     claim = new.claim(made)
     for _ in range(_ASK_AGAIN):
@@ -178,8 +186,6 @@ def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> Tp
             continue
         if request.made == made or (request.state not in ENDED and request.terms == fingerprint(new)):
             return request
-        if request.state not in ENDED:
-            raise _not_ours(new, request, claim)
         tpu_cleanup.remove(context, new.path(zone), request.labels.get(MADE_LABEL, ""))
     raise ResourceError(
         f"{new.path(zone)} comes and goes: somebody else deploys this stack; ask them, then run `pulumi up` again"
@@ -208,16 +214,19 @@ def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known =
         if zone == known.zone:
             raise
         return None
-    return _request(zone, resource) if resource is not None else None
+    if resource is None:
+        return None
+    nodes = tpu_nodes.there(context, new, zone) if tpu_cleanup.state_of(resource) == "ACTIVE" else ()
+    return _request(zone, resource, nodes)
 
 
-def _request(zone: str, resource: Any) -> TpuRequest:
+def _request(zone: str, resource: Any, nodes: Iterable[Any]) -> TpuRequest:
     state, error = resource.state, resource.state.failed_data.error
     return TpuRequest(
         zone=zone,
-        state=str(state.state.name),
+        state=tpu_cleanup.state_of(resource),
         create_time=resource.create_time.isoformat() if resource.create_time else "",
-        labels=tpu_cleanup.request_labels(resource),
+        labels=tpu_cleanup.labels_of(resource, nodes),
         code=int(error.code),
         message=str(error.message),
         by_user=state.state_initiator.name == "USER",
@@ -227,12 +236,14 @@ def _request(zone: str, resource: Any) -> TpuRequest:
 
 
 def _there(context: Context, new: QueuedResourceInputs, known: Known, claim: StackClaim) -> TpuRequest | None:
-    """This stack's request once it is past CREATING. Raises ResourceError for another owner's of this stack's name."""
+    """This stack's request once it is past CREATING. Raises ResourceError for another state's that is not asked for."""
     for zone in new.places(known.zone):
         request = _look(context, new, zone, known)
         if request is None or request.labels.get(STACK_LABEL) != new.stack:
             continue
-        if not claim.covers(request.labels):
+        if claim.wants(request.labels):
+            return request
+        if not claim.owns(request.labels):
             raise _not_ours(new, request, claim)
         if request.state in ("CREATING", "DELETING"):
             request = _appeared(context, new, zone, claim)
@@ -256,7 +267,7 @@ def _appeared(
     pauses = retries.polls()
     while True:
         request = _look(context, new, zone)
-        if request is not None and not claim.covers(request.labels):
+        if request is not None and not claim.owns(request.labels):
             raise _not_ours(new, request, claim)
         if request is None:
             if started is None:
@@ -311,34 +322,31 @@ def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, clai
 def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, claim: StackClaim) -> None:
     """Raises ResourceError where a node has the name that is another's, or belongs to a request that is there."""
     for node in tpu_nodes.there(context, new, zone):
-        if not claim.covers(node.labels):
-            created = tpu_nodes.create_time(node)
-            raise ResourceError(tpu_ownership.refusal(node.name, node.labels, node.state.name, created, claim))
         # Its name has the project's number in it, not the id.
         owner = f"{new.parent(zone)}/queuedResources/{str(node.queued_resource).rpartition('/')[2]}"
         if node.queued_resource and tpu_api.get(context, owner) is not None:
             raise ResourceError(
-                f"{node.name} is a node of {owner}, so {new.name} cannot have one of that name; give this stack "
-                f"another `prefix`, or if that may go: {tpu_ownership.delete_command(owner)}"
+                f"{node.name} is a node of {owner}, so {new.name} cannot have one of that name; "
+                f"{tpu_ownership.OTHER_NAME}, or if that may go: {tpu_ownership.delete_command(owner)}"
             )
+        if not claim.owns(node.labels):
+            created = tpu_nodes.create_time(node)
+            raise ResourceError(tpu_ownership.refusal(node.name, node.labels, node.state.name, created, claim))
 
 
-def _is_usable(context: Context, new: QueuedResourceInputs, request: TpuRequest, known: Known) -> bool:
+def _is_usable(context: Context, new: QueuedResourceInputs, request: TpuRequest, claim: StackClaim) -> bool:
     """On the wanted terms and alive, but for what can be patched on its nodes.
 
-    Raises ResourceError for one that is alive on other terms and was not made by this state.
+    Raises ResourceError for another state's that is to be taken over and is not: labels of its nodes say whose it is.
     """
     wanted = fingerprint(new)
-    claim = new.claim(known.made)
-    if request.state in ENDED:
-        return False
     nodes = tpu_nodes.there(context, new, request.zone) if same_terms(request.terms, wanted) else []
     # Without nodes there is nothing to patch, and hosts would start old code.
-    if not same_terms(request.terms, wanted) or (not nodes and request.terms != wanted):
-        if claim.knows(request.labels):
-            return False
+    alike = same_terms(request.terms, wanted) and (bool(nodes) or request.terms == wanted)
+    whole = request.state not in ENDED and not (request.state == "ACTIVE" and tpu_nodes.lost(new, nodes))
+    if claim.wants(request.labels) and not (alike and whole and request.state == "ACTIVE"):
         raise _not_ours(new, request, claim)
-    return not (request.state == "ACTIVE" and tpu_nodes.lost(new, nodes))
+    return alike and whole
 
 
 def _why_not(request: TpuRequest) -> str:

@@ -28,10 +28,12 @@ class TpuRequestResource(Resource[QueuedResourceInputs]):
     refresh_before_update: ClassVar[bool] = True  # preemption is drift in the next preview
 
     def check(self, values: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """At a first preview the guard is not there, which says the identity."""
         failures = super().check(values)
-        if failures or any(isinstance(value, Unknown) for value in values.values()):
+        unknown = {key for key, value in values.items() if isinstance(value, Unknown)}
+        if failures or unknown - {"identity"}:
             return failures
-        return problems(self.parse(values))
+        return problems(self.parse({key: value for key, value in values.items() if key not in unknown}))
 
     def service(self, values: Mapping[str, Any]) -> RemoteService:
         return tpu_api.API.service
@@ -65,7 +67,7 @@ class TpuRequestResource(Resource[QueuedResourceInputs]):
         claim, names = inputs.claim(known.made), (inputs.name, *inputs.node_ids)
 
         def is_ours(thing: Found) -> bool:
-            return claim.covers(dict(thing.labels)) and thing.id in names
+            return claim.owns(dict(thing.labels)) and thing.id in names
 
         tpu_cleanup.remove_labelled(context, parents, is_ours, appears_s() if known.unseen else 0)
         tpu_cleanup.note_deleted(inputs.project, inputs.stack)
