@@ -6,6 +6,8 @@ Entry point: reads the world, prints, deletes. The rules are in infra/artifacts/
 from __future__ import annotations
 
 import re
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -13,16 +15,22 @@ import typer
 from rich.filesize import decimal
 
 from infra.artifacts import uses
-from infra.artifacts.gc import kept_wheelhouses, unreferenced
-from infra.artifacts.layout import wheelhouse_key
+from infra.artifacts.gc import Named, kept_wheelhouses, unreferenced
+from infra.artifacts.layout import bundle_key, wheelhouse_key
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import Entry, NoObjectError, Store, StoreError
 from infra.commands.terminal import fail, note_storage_of
+from infra.host_software.bundle import wheelhouse_of
+from infra.operate.billed import Billed, searchers
 from infra.operate.hosts import store as store_of
 from infra.paths import ARTIFACTS, WORK, stack_file
-from infra.runs.named_artifacts import by_records, by_stacks
+from infra.providers.resource import Context, ResourceError
+from infra.runs.named_artifacts import SO_NOTHING, by_records, by_stacks
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.settings import SettingsError
+from infra.stack_file.cloud_training import CloudTrainingSettings
+from infra.stack_file.settings import SettingsError, stack_names
+
+_PATIENCE_S = 300.0
 
 
 def gc(
@@ -30,14 +38,18 @@ def gc(
     delete: Annotated[bool, typer.Option("--delete", help="Delete what the table shows.")] = False,
     min_age_h: Annotated[float, typer.Option(min=0, help="Keep what is younger, in hours.")] = 24.0,
     forget: Annotated[str, typer.Option(metavar="OWNER/STACK", help="First forget what that stack has used.")] = "",
+    project: Annotated[
+        str, typer.Option(help="Where the hosts run that read a bucket; else where the stacks of stacks/ run them.")
+    ] = "",
 ) -> None:
-    """Show, or with --delete remove, artifacts that nobody's stack and no run record names."""
+    """Show, or with --delete remove, artifacts that nobody's stack, nothing that runs and no run record names."""
     try:
         uri = _uri(of)
         note_storage_of(uri)
+        projects = (project,) if project else _projects_of(uri)
         if forget:
             _forget(uri, forget)
-        _gc(uri, delete, timedelta(hours=min_age_h))
+        _gc(uri, delete, timedelta(hours=min_age_h), projects)
     except (StoreError, SettingsError) as error:
         fail(str(error))
 
@@ -57,7 +69,42 @@ def _uri(of: str) -> str:
     return store_of(settings.target, settings)
 
 
-def _gc(uri: str, delete: bool, min_age: timedelta) -> None:
+def _projects_of(uri: str) -> tuple[str, ...]:
+    """Google projects whose hosts may read this store."""
+    if not uri.startswith("gs://"):
+        return ()
+    found: dict[str, None] = {}
+    for name in stack_names():
+        settings = stack_settings.any_from_file(name)
+        if isinstance(settings, CloudTrainingSettings) and settings.artifacts == uri:
+            found[settings.project] = None
+    if not found:
+        raise StoreError(
+            f"no stack of stacks/ uses {uri}, so it is not known in which project hosts run that do; "
+            f"give --project PROJECT"
+        )
+    return tuple(found)
+
+
+def _running(store: Store, projects: tuple[str, ...]) -> Named:
+    """What hosts install that run in these projects, whoever has started them: a record of use may be missing."""
+    context = Context("", time.monotonic() + _PATIENCE_S, threading.Event(), lambda _: None, typer.echo)
+    bundles: dict[str, None] = {}
+    for project in projects:
+        for searcher in searchers():
+            try:
+                running: list[Billed] = searcher.billed(context, project)
+            except ResourceError as error:
+                raise StoreError(f"{error}; {SO_NOTHING}") from None
+            for each in running:
+                if each.store == store.uri:
+                    bundles[each.bundle] = None
+                    typer.echo(f"  in use by {each.name}, which is {each.state}")
+    archives = [store.read(key) for key in map(bundle_key, bundles) if store.has(key)]
+    return Named(frozenset(map(wheelhouse_of, archives)), frozenset(bundles))
+
+
+def _gc(uri: str, delete: bool, min_age: timedelta, projects: tuple[str, ...]) -> None:
     store = open_store(uri)
     # The listing comes before the names: what a push adds meanwhile is not in it.
     entries = list(store.entries())
@@ -65,7 +112,7 @@ def _gc(uri: str, delete: bool, min_age: timedelta) -> None:
     in_stacks, stacks = by_stacks()
     in_records, records = by_records(store, WORK)
     used = uses.of_entries(entries)
-    named = in_stacks | in_records | uses.named(used)
+    named = in_stacks | in_records | uses.named(used) | _running(store, projects)
     kept = kept_wheelhouses(entries, named, now, min_age)
     sums = {each: store.read(wheelhouse_key(each)).decode(errors="replace") for each in kept}
     gone = unreferenced(entries, named, sums, now, min_age)
@@ -80,7 +127,8 @@ def _gc(uri: str, delete: bool, min_age: timedelta) -> None:
         typer.echo(f"{decimal(entry.size):>12}  {(now - entry.updated).days:>5} days  {entry.key}")
     total = f"{len(gone)} objects, {decimal(sum(entry.size for entry in gone))}"
     if not delete:
-        typer.echo(f"{total} would go; delete them with: slipway gc {uri} --delete")
+        of_project = f" --project {projects[0]}" if len(projects) == 1 else ""
+        typer.echo(f"{total} would go; delete them with: slipway gc {uri}{of_project} --delete")
         return
     deleted = [entry for entry in gone if _delete(store, entry)]
     typer.echo(f"deleted {len(deleted)} objects, {decimal(sum(entry.size for entry in deleted))}")

@@ -19,14 +19,12 @@ import typer
 from infra.commands.terminal import fail, note_substitute
 from infra.emulated import TPU
 from infra.names import PLACEHOLDER_PROJECT, label_value, owner_digest, stack_label
-from infra.operate.billed import Billed
+from infra.operate.billed import Billed, searchers
 from infra.paths import PULUMI, ROOT
 from infra.providers.resource import Context, ResourceError
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import SettingsError, stack_names
-from infra.targets import registry
-from infra.targets.registry import Target
 
 _DELETE_TIMEOUT_S = 1800.0
 
@@ -71,12 +69,6 @@ def _orphans(projects: tuple[str, ...], delete: bool, owner: str) -> None:
     for project in projects:
         for searcher in searchers():
             _of_project(context, searcher, project, known, delete, owner)
-
-
-def searchers() -> list[ModuleType]:
-    """The part `orphans` of each target that has one."""
-    parts = (registry.part(target, "orphans") for target in Target)
-    return [part for part in parts if part]
 
 
 def _of_project(

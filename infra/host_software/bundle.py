@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.artifacts.layout import BUNDLE_ARCHIVE, bundle_key
-from infra.artifacts.store import Store
+from infra.artifacts.store import Store, StoreError
 
 MANIFEST = "MANIFEST"
 RUN_SPEC = "run_spec.yaml"
@@ -73,6 +73,18 @@ def collect(training: Path, contents: BundleContents) -> Bundle:
     if contents.model_file:
         files[f"{MODEL_DIRECTORY}/{contents.model_file.name}"] = contents.model_file.read_bytes()
     return Bundle(files)
+
+
+def wheelhouse_of(archive: bytes) -> str:
+    """The id of the wheelhouse that a bundle installs, from its archive. Raises StoreError for another file."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            member = tar.extractfile(WHEELHOUSE)
+            if member is not None:
+                return member.read().decode().strip()
+    except (tarfile.TarError, KeyError, UnicodeDecodeError):
+        pass  # said below
+    raise StoreError("a bundle in use is no archive with the name of its wheelhouse; push it again, then run gc again")
 
 
 def sources(training: Path) -> list[str]:

@@ -1,20 +1,31 @@
-"""What `slipway orphans` is told by each target that can leave something billed (its part `orphans`). Pure."""
+"""What runs in a project under our label, as each target says that can leave something billed (its part `orphans`).
+
+`slipway orphans` looks for what no stack knows, and `slipway gc` for what is used by what runs, whoever has started it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 
 from infra.names import OWNER_LABEL, STATE_LABEL
+from infra.targets import registry
+from infra.targets.registry import Target
 
 
 @dataclass(frozen=True)
 class Billed:
-    """Something that costs money and carries our label. name: as its API spells it; stack: its label."""
+    """Something that costs money and carries our label. name: as its API spells it; stack: its label.
+
+    store and bundle are what its hosts install; empty where that is not known.
+    """
 
     name: str
     stack: str
     state: str
     labels: tuple[tuple[str, str], ...]
+    store: str = ""
+    bundle: str = ""
 
     @property
     def owner(self) -> str:
@@ -26,3 +37,9 @@ class Billed:
         """Tells apart owners of one label (names.owner_digest); empty for what 0.1.0 has made."""
         digest, dash, _ = dict(self.labels).get(STATE_LABEL, "").partition("-")
         return digest if dash else ""
+
+
+def searchers() -> list[ModuleType]:
+    """The part `orphans` of each target that has one: `billed(context, project)` and `remove(context, names)`."""
+    parts = (registry.part(target, "orphans") for target in Target)
+    return [part for part in parts if part]

@@ -58,6 +58,7 @@ def check(resource: Resource[Any], context: Context, identifier: str, state: Out
 
 
 def _elsewhere(name: str, identifier: str, recorded: str, service: RemoteService, urn: str, certainty: str = "") -> str:
+    stack = urn.removeprefix("urn:pulumi:").partition("::")[0]
     first = f"{name} ({identifier}) was made at {recorded}{certainty}, but {service.name} would be asked now"
     if recorded == service.real:
         return (
@@ -66,5 +67,6 @@ def _elsewhere(name: str, identifier: str, recorded: str, service: RemoteService
         )
     return (
         f"{first}: it was not touched; run `export {service.variable}={recorded}`, with that emulator running, then "
-        f"the same command again; if it is gone for good: pulumi state delete '{urn}'"
+        f"the same command again; if it is gone for good, it goes from the state with what depends on it by: "
+        f"pulumi state delete --stack {stack} --target-dependents '{urn}'"
     )

@@ -20,9 +20,12 @@ DEADLINE_S = 900.0  # what only a hang reaches
 _PROGRAM = """
 import json, os, pathlib, pulumi, signal
 signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))  # as infra/program.py does
+made = {}
 for name, props in json.loads(pathlib.Path("things.json").read_text()).items():
-    options = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create=props.pop("timeout", "60s")))
-    pulumi.CustomResource("sample:index:Thing", name, props | {"seen": None}, options)
+    timeouts = pulumi.CustomTimeouts(create=props.pop("timeout", "60s"))
+    after = [made[each] for each in props.pop("after", [])]
+    options = pulumi.ResourceOptions(custom_timeouts=timeouts, depends_on=after)
+    made[name] = pulumi.CustomResource("sample:index:Thing", name, props | {"seen": None}, options)
 """
 
 

@@ -11,8 +11,13 @@ import pytest
 from infra.artifacts import uses
 from infra.artifacts.opening import open_store
 from infra.artifacts.uses import Use
+from infra.emulated import TPU
 from infra.emulators.object_store import ObjectStore
+from infra.emulators.tpu_api import Cloud, Timings, TpuApi
+from infra.host_software.bundle import Bundle
+from infra.targets.tpu_vm.startup_script import HostScript, startup_script
 from tests.engine.clone import Clone, said
+from tests.unit.tpu_stack import Stack, wanted
 
 # In place of infra/__main__.py: the artifacts of a stack. They are in the store, so nothing is built.
 PROGRAM = """
@@ -75,22 +80,28 @@ def clone(tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> Clone
 
 def test_life_of_a_store(clone: Clone, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = list(open_store(store).keys())
-    with ObjectStore(store.parent, page_size=3) as server:
+    with ObjectStore(store.parent, page_size=3) as server, TpuApi(Cloud(Timings.instant())) as api:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
-        dry = clone.run("slipway", "gc", "gs://bucket")
+        monkeypatch.setenv(TPU, api.url)
+        unasked = clone.run("slipway", "gc", "gs://bucket")
+        assert (
+            "error: no stack of stacks/ uses gs://bucket, so it is not known in which project hosts run that do; give "
+            "--project PROJECT" in unasked.stderr
+        )
+        dry = clone.run("slipway", "gc", "gs://bucket", "--project", "p")
         assert dry.returncode == 0, said(dry)
         assert "1 stacks and 1 run records name 2 wheelhouses and 2 bundles" in dry.stdout
         assert all(key in dry.stdout for key in GONE)
         assert "used.whl" in dry.stdout
         assert "5 objects, " in dry.stdout
-        assert "would go; delete them with: slipway gc gs://bucket --delete" in dry.stdout
+        assert "would go; delete them with: slipway gc gs://bucket --project p --delete" in dry.stdout
         assert list(open_store(store).keys()) == before
 
-        deleted = clone.run("slipway", "gc", "gs://bucket", "--delete")
+        deleted = clone.run("slipway", "gc", "gs://bucket", "--project", "p", "--delete")
         assert deleted.returncode == 0, said(deleted)
         assert "deleted 5 objects" in deleted.stdout
         assert list(open_store(store).keys()) == sorted(set(before) - set(GONE))
-        assert "nothing to delete" in clone.run("slipway", "gc", "gs://bucket").stdout
+        assert "nothing to delete" in clone.run("slipway", "gc", "gs://bucket", "--project", "p").stdout
 
     # the same store as a directory, once its stack is gone
     assert clone.pulumi("destroy", "local.used", "--non-interactive").returncode == 0
@@ -116,6 +127,31 @@ def test_what_a_colleague_uses_is_kept_until_it_is_forgotten(clone: Clone, store
     forgotten = clone.run("slipway", "gc", str(store), "--forget", "bob/v6e-32", "--delete")
     assert "forgot 1 uses of bob/v6e-32" in forgotten.stdout, said(forgotten)
     assert f"bundles/{'6' * 16}/bundle.tar" not in open_store(store).keys("bundles/")
+
+
+def test_what_runs_in_the_project_keeps_what_it_uses_though_nobody_left_word_of_it(
+    clone: Clone, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slice of 0.1.0, which kept no record; or one whose record another clone's `destroy` took with its own."""
+    archive = store / "bundles" / ("6" * 16) / "bundle.tar"
+    archive.write_bytes(Bundle({"wheelhouse": b"5" * 16}).archive())
+    os.utime(archive, (1e9, 1e9))
+    host = HostScript("v6e-8", 1, 1, 8, "gs://bucket", "6" * 16)
+    with ObjectStore(store.parent) as server, TpuApi(Cloud(Timings.instant())) as api:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        monkeypatch.setenv(TPU, api.url)
+        Stack(wanted(metadata={"startup-script": startup_script(host, "")}), api.advance).up()
+        kept = clone.run("slipway", "gc", "gs://bucket", "--project", "p", "--delete")
+        assert kept.returncode == 0, said(kept)
+        for what, state in (("queuedResources", "ACTIVE"), ("nodes", "READY")):
+            assert f"  in use by projects/p/locations/us-east5-b/{what}/q-s, which is {state}\n" in kept.stdout
+        assert f"wheelhouses/{'5' * 16}/SHA256SUMS" in open_store(store).keys("wheelhouses/")
+        assert archive.exists()
+        with api.lock:
+            api.cloud.requests.clear()
+            api.cloud.nodes.clear()
+        assert clone.run("slipway", "gc", "gs://bucket", "--project", "p", "--delete").returncode == 0
+        assert not archive.exists()
 
 
 def test_what_cannot_be_read_stops_before_anything_is_deleted(clone: Clone, store: Path) -> None:

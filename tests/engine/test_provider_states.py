@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,18 +57,26 @@ def test_who_answers_is_said_and_the_way_back_to_the_real_service_is_closed_too(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the engine was not started by our wrapper, which says it first."""
+    project.declare({"a": thing(project), "b": {"path": str(project.directory / "b"), "size": 1, "after": ["a"]}})
     monkeypatch.setenv(ENDPOINT, EMULATOR)
     notice = f"warning: {ENDPOINT} is {EMULATOR}: that server answers, not things.example.com"
     assert notice in project.run("preview", "--stack", "t").stdout
     assert project.up().returncode == 0
     monkeypatch.delenv(ENDPOINT)
+    told = said(project, "preview")
     assert (
         f"was made at {EMULATOR}, but things.example.com would be asked now: it was not touched; run `export "
-        f"{ENDPOINT}={EMULATOR}`, with that emulator running, then the same command again; if it is gone for good: "
-        f"pulumi state delete 'urn:pulumi:t::sample::sample:index:Thing::a'"
-    ) in said(project, "preview")
+        f"{ENDPOINT}={EMULATOR}`, with that emulator running, then the same command again; if it is gone for good, it "
+        f"goes from the state with what depends on it by: pulumi state delete"
+    ) in told
+    advised = re.search(r"pulumi (state delete --stack t --target-dependents) '(urn:\S+::a)'", told)
+    assert advised
     monkeypatch.setenv(ENDPOINT, EMULATOR)
-    assert notice in project.run("destroy", "--yes", "--stack", "t").stdout
+    assert notice in project.run("preview", "--stack", "t").stdout
+    monkeypatch.delenv(ENDPOINT)
+    deleted = project.run(*advised[1].split(), advised[2], "--yes")
+    assert deleted.returncode == 0, deleted.stderr
+    assert project.state() == {}
 
 
 def _as_of_0_1_0(resource: dict[str, Any]) -> None:

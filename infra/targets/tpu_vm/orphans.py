@@ -1,4 +1,4 @@
-"""Requests and nodes of the Cloud TPU API that carry our label, for `slipway orphans`."""
+"""Requests and nodes of the Cloud TPU API that carry our label, for `slipway orphans` and `slipway gc`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from infra.providers.resource import Context
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found
 from infra.targets.tpu_vm.provider.tpu_ownership import TAKEN_LABEL, holder_of
+from infra.targets.tpu_vm.startup_script import software_of
 
 
 def billed(context: Context, project: str) -> list[Billed]:
     """In every zone of a project. Raises ResourceError where Google does not answer."""
     labelled = tpu_cleanup.labelled(context, f"projects/{project}/locations/{tpu_api.ALL_ZONES}")
-    return [Billed(each.name, each.stack, each.state, _with_holder(each)) for each in labelled]
+    return [
+        Billed(each.name, each.stack, each.state, _with_holder(each), *software_of(each.script)) for each in labelled
+    ]
 
 
 def _with_holder(thing: Found) -> tuple[tuple[str, str], ...]:

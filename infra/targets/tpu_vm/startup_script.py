@@ -8,6 +8,7 @@ Not run on real hardware.
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from string import Template
@@ -57,6 +58,16 @@ def startup_script(host: HostScript, bootstrap: str) -> str:
             f"the startup script has {size:,} bytes, metadata takes {METADATA_LIMIT:,}; shorten training/bootstrap.sh"
         )
     return text
+
+
+def software_of(script: str) -> tuple[str, str]:
+    """The artifact store and the bundle that a host with this script installs; empty where it is no script of ours."""
+    return _exported(script, "SLIPWAY_ARTIFACTS"), _exported(script, "SLIPWAY_BUNDLE")
+
+
+def _exported(script: str, variable: str) -> str:
+    line = re.search(rf"^export {variable}=(.+)$", script, re.MULTILINE)
+    return "".join(shlex.split(line[1])) if line else ""
 
 
 def secret_variable(name: str) -> str:

@@ -17,6 +17,7 @@ from infra.names import MADE_LABEL, STACK_LABEL
 from infra.providers.resource import Context
 from infra.targets.tpu_vm.provider import tpu_api, tpu_ownership
 
+STARTUP_SCRIPT = "startup-script"  # the key of a node's metadata
 _SURE = 2  # an empty list and an answer that says nothing read the same
 # How long a request that was just made may be NOT_FOUND: some seconds were seen, by a user of the real service.
 _APPEARS_S = 60.0
@@ -36,6 +37,7 @@ class Found:
     state: str
     labels: tuple[tuple[str, str], ...]
     request: str = ""
+    script: str = ""  # what its hosts start with
 
     @property
     def is_node(self) -> bool:
@@ -88,16 +90,26 @@ def _everything(context: Context, parent: str) -> list[Found]:
     for node in nodes:
         nodes_of.setdefault(tpu_ownership.tail(node.queued_resource), []).append(node)
     labels = {name: labels_of(request, nodes_of[name]) for name, request in asked.items()}
-    found = [_found(request.name, labels[name], state_of(request)) for name, request in asked.items()]
+    found = [
+        _found(
+            request.name, labels[name], state_of(request), script=_script([spec.node for spec in request.tpu.node_spec])
+        )
+        for name, request in asked.items()
+    ]
     for node in nodes:
         of_request = labels.get(tpu_ownership.tail(node.queued_resource), {})
         taken = {key: of_request[key] for key in (tpu_ownership.TAKEN_LABEL,) if key in of_request}
-        found.append(_found(node.name, {**node.labels, **taken}, node.state.name, node.queued_resource))
+        labels_now = {**node.labels, **taken}
+        found.append(_found(node.name, labels_now, node.state.name, node.queued_resource, _script([node])))
     return found
 
 
-def _found(name: str, labels: dict[str, str], state: str, request: str = "") -> Found:
-    return Found(name, labels.get(STACK_LABEL, ""), state, tuple(sorted(labels.items())), request)
+def _found(name: str, labels: dict[str, str], state: str, request: str = "", script: str = "") -> Found:
+    return Found(name, labels.get(STACK_LABEL, ""), state, tuple(sorted(labels.items())), request, script)
+
+
+def _script(nodes: Iterable[Any]) -> str:
+    return next((str(node.metadata[STARTUP_SCRIPT]) for node in nodes if STARTUP_SCRIPT in node.metadata), "")
 
 
 def note_deleted(project: str, stack: str) -> None:
