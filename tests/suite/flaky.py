@@ -14,11 +14,11 @@ import sys
 
 from tests.suite.__main__ import ROOT, WORK
 
-_BUSY = "import os\nwhile os.getppid() == {parent}: sum(range(100000))"
+_BUSY = "import os\nos.nice(5)\nwhile os.getppid() == {parent}: sum(range(100000))"
 
 
 def _busy() -> subprocess.Popen[bytes]:
-    """Computes until this process has ended."""
+    """Computes until this process has ended, with a third of a test's weight: a run then takes half as long again."""
     return subprocess.Popen([sys.executable, "-c", _BUSY.format(parent=os.getpid())])
 
 
