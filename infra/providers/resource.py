@@ -26,9 +26,9 @@ class OnChange(StrEnum):
     IGNORE = "ignore"  # carried for the next create; a change alone is no reason to touch the resource
 
 
-def updates(**field: Any) -> Any:
-    """An input whose change is applied in place."""
-    return dataclasses.field(metadata={"on_change": OnChange.UPDATE}, **field)
+def updates(because: str = "", **field: Any) -> Any:
+    """An input whose change is applied in place; `because` is said where its resource replaces in some state anyway."""
+    return dataclasses.field(metadata={"on_change": OnChange.UPDATE, "because": because}, **field)
 
 
 def replaces(because: str = "", **field: Any) -> Any:

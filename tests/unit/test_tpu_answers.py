@@ -10,10 +10,11 @@ import pytest
 from infra.emulated import TPU
 from infra.emulators.tpu_api import Behaviour, Cloud, FaultKind, QuotaTier, Timings, TpuApi, ZoneRefusal
 from infra.emulators.tpu_api.records import Hidden, NodeState
-from infra.providers.resource import Context, ResourceError
+from infra.providers.resource import Context, OnChange, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, body, fingerprint
 from infra.targets.tpu_vm.provider.tpu_request import Known
+from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 from tests.unit.tpu_stack import ZONES, EmulatedContext, Stack, wanted
 
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
@@ -180,6 +181,40 @@ def test_metadata_that_gcloud_has_put_on_a_node_survives_an_update(api: TpuApi) 
     stack.request = wanted(metadata={"startup-script": "#! other"})
     stack.up()
     assert dict(node.message.metadata) == {"startup-script": "#! other", "ssh-keys": "me:ssh-rsa AAAA"}
+
+
+def test_a_preview_says_that_a_waiting_request_loses_its_place_and_what_can_be_patched_later_keeps_it(
+    api: TpuApi,
+) -> None:
+    api.cloud.set_capacity(ZONES[0], "v6e", 0)
+    stack = Stack(wanted(zones=ZONES[:1]), api.advance, wait=False)
+    stack.up()
+    api.advance(60)
+    stack.refresh()
+    (before,) = (request.number for request in api.cloud.requests.values())
+    labels = {**wanted().labels, "team": "a"}
+    stack.request = wanted(zones=ZONES[:1], labels=labels, tags=["u"], description="d")
+    stack.up()
+    assert [request.number for request in api.cloud.requests.values()] == [before]
+
+    resource, now = TpuRequestResource(), stack.state["request"]["outputs"]
+    assert now["state"] == "WAITING_FOR_RESOURCES"
+    stack.request = wanted(zones=ZONES[:1], labels=labels, metadata={"startup-script": "#! other"})
+    changed = resource.changes(now, dataclasses.asdict(stack.request), now)
+    assert changed["metadata"] is OnChange.REPLACE
+    assert resource.reasons(["metadata"]) == [
+        "metadata replaces: what hosts start with cannot be changed while a request waits, so its place in the queue "
+        "is lost"
+    ]
+    assert resource.changes(now, dataclasses.asdict(stack.request), now | {"state": "ACTIVE"})["metadata"] is (
+        OnChange.UPDATE
+    )
+    stack.up()
+    (after,) = (request.number for request in api.cloud.requests.values())
+    assert after != before
+    api.cloud.set_capacity(ZONES[0], "v6e", None)
+    stack.destroy()
+    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
 
 
 def test_metadata_that_is_no_longer_wanted_goes(api: TpuApi) -> None:

@@ -25,6 +25,7 @@ _FIXED = "a request cannot be changed once it is made"
 _SIZE = "chips are given to a request as a whole"
 _IMAGE = "a node's image is chosen when it is made"
 _WIRING = "a node's network is chosen when it is made"
+_WAITS = "what hosts start with cannot be changed while a request waits, so its place in the queue is lost"
 _TERMS = "the queue serves a request on the terms it was made with"
 
 
@@ -68,7 +69,7 @@ class QueuedResourceInputs:
     scopes: list[str] = replaces("a node's service account is chosen when it is made")
     labels: dict[str, str] = updates()
     tags: list[str] = updates()
-    metadata: dict[str, str] = updates()
+    metadata: dict[str, str] = updates(_WAITS)
     data_disks: list[dict[str, str]] = replaces("the API attaches disks when it makes a node")
     description: str = updates(default="")
     reservation: str = replaces(_TERMS, default="")

@@ -29,6 +29,7 @@ from infra.targets.tpu_vm.provider.tpu_inputs import (
 )
 from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim
 
+WAITING = ("CREATING", "ACCEPTED", "WAITING_FOR_RESOURCES")  # it has no nodes yet
 ENDED = ("FAILED", "SUSPENDING", "SUSPENDED")
 OUTPUTS = ("state", "zone", "made", "create_time", "reason")  # of a request, in the state of its resource
 AS_WANTED: Outputs = {"differs": [], "lost": [], "unwell": []}  # what only its nodes tell

@@ -87,12 +87,14 @@ class TpuRequestResource(Resource[QueuedResourceInputs]):
     def changes(
         self, old: Mapping[str, Any], new: Mapping[str, Any], state: Mapping[str, Any] | None = None
     ) -> dict[str, OnChange]:
-        """Other zones to try are no reason to give up the one that it is in."""
+        """Other zones are no reason to give up the one that it is in; without nodes there is nothing to patch."""
         changed = super().changes(old, new, state)
         if changed.get("zones") is OnChange.REPLACE:
             zone = (state or {}).get("zone") or old["zones"][0]
             if isinstance(new["zones"], list) and zone in new["zones"]:
                 changed["zones"] = OnChange.UPDATE
+        if "metadata" in changed and (state or {}).get("state") in tpu_request.WAITING:
+            changed["metadata"] = OnChange.REPLACE
         return changed
 
     def parse(self, values: Mapping[str, Any]) -> QueuedResourceInputs:
