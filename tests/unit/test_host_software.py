@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.components.stored_software import stored_software_args
-from infra.host_software.derive import host_software
+from infra.host_software.derive import compile_environment, host_software
 from infra.runs import run_plan
 from infra.stack_file import settings
 from infra.stack_file.settings import Settings, SettingsError
@@ -45,6 +45,19 @@ def test_overlay_is_named_with_its_hash(tmp_path: Path) -> None:
     assert software.wheelhouse.id != host_software(plain, planned(plain, tmp_path), tmp_path).wheelhouse.id
     assert software.build_arguments[-2:] == ["--overlay", str(wheel.parent)]
     assert stored_software_args(software, "gs://b").wheelhouse.arguments == software.build_arguments
+
+
+def test_an_archive_of_python_is_part_of_the_wheelhouse_and_of_its_build(tmp_path: Path) -> None:
+    archive = tmp_path / "python.tar.gz"
+    archive.write_bytes(b"a python")
+    made, plain = stack(python_archive=str(archive)), stack()
+    software = host_software(made, planned(made, tmp_path), tmp_path)
+    assert software.build_arguments[-2:] == ["--python-archive", str(archive)]
+    assert software.wheelhouse.id != host_software(plain, planned(plain, tmp_path), tmp_path).wheelhouse.id
+    assert (
+        compile_environment(made, "cpu", tmp_path).id
+        == host_software(plain, planned(plain, tmp_path), tmp_path).wheelhouse.id
+    ), "no compile depends on it"
 
 
 @pytest.mark.parametrize(
