@@ -85,7 +85,8 @@ def _diff(root: Path, untracked: list[str]) -> bytes | None:
     with tempfile.TemporaryDirectory() as name:
         own = Path(name) / "index"
         if (root / index.decode().rstrip("\n")).is_file():
-            shutil.copyfile(root / index.decode().rstrip("\n"), own)
+            # With its time: a file that changed in the second in which the index was written is looked into.
+            shutil.copy2(root / index.decode().rstrip("\n"), own)
         listed = b"".join(os.fsencode(path) + b"\0" for path in untracked)
         added = ("add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
         if untracked and _git(root, "--literal-pathspecs", *added, index=own, given=listed) is None:

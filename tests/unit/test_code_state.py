@@ -98,6 +98,19 @@ def test_files_that_git_does_not_know_and_the_bundle_ships_are_in_the_patch(clon
     assert not (again / "corpus").exists()
 
 
+def test_a_change_in_the_second_in_which_git_looked_last_is_seen(clone: Path) -> None:
+    """git compares sizes and seconds, and looks into files that are as young as its index: so must a copy of that."""
+    trainer, then = clone / "training" / "trainer.py", (1.7e9, 1.7e9)
+    git(clone, "config", "core.trustctime", "false")  # no test can set that time
+    os.utime(trainer, then)
+    git(clone, "add", ".")
+    trainer.write_text("RATE = 2\n")
+    for path in (trainer, clone / ".git" / "index"):
+        os.utime(path, then)
+    _, again = kept(clone)
+    assert (again / "training" / "trainer.py").read_text() == "RATE = 2\n"
+
+
 def test_the_clones_own_index_stays(clone: Path) -> None:
     write(clone, **{"training/staged.py": "A = 1\n", "training/new.py": "B = 1\n"})
     git(clone, "add", "training/staged.py")
