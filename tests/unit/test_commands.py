@@ -29,7 +29,8 @@ def test_help_lists_every_verb_and_imports_none() -> None:
     assert done.returncode == 0, done.stderr
     for verb in VERBS:
         assert f"\n  {verb} " in done.stdout
-    assert "artifacts that nobody's stack,\n            nothing that runs and no run record names.\n" in done.stdout, "nothing is cut"
+    whole = "artifacts that nobody's stack,\n            nothing that runs and no run record names.\n"
+    assert whole in done.stdout, "nothing is cut"
     assert done.stdout.endswith("imported ['infra.commands.main']\n")
 
 
