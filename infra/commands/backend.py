@@ -7,7 +7,6 @@ bucket it is: infra/targets/foundation/state_bucket.py.
 from __future__ import annotations
 
 import os
-from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +14,7 @@ import typer
 from infra.commands.terminal import fail
 from infra.stack_file.settings import SettingsError, any_from_file
 from infra.targets import registry
+from infra.targets.contract import StateBucket
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -36,16 +36,10 @@ def init(
         settings = any_from_file(stack)
     except SettingsError as error:
         fail(str(error))
-    bucket = registry.part(settings.target, "state_bucket")
-    if bucket is None:
-        fail(f"stack '{stack}' is of target {settings.target}; name a foundation, whose bucket the state is for")
-    try:
-        _init(bucket, settings, to)
-    except bucket.BackendError as error:
-        fail(str(error))
+    _init(registry.of(settings.target).state_bucket(), settings, to)
 
 
-def _init(bucket: ModuleType, settings: Any, to: str) -> None:
+def _init(bucket: StateBucket, settings: Any, to: str) -> None:
     if bucket.chosen_backend(os.environ):
         fail("the state is no longer in this clone: PULUMI_BACKEND_URL, `pulumi login` or Pulumi.yaml names a backend")
     if not to:

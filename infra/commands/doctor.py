@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from infra.doctor.finding import Finding, Outcome
 from infra.doctor.findings import findings
+from infra.targets.needs import Finding, Outcome
 
 _COLOUR = {Outcome.OK: "green", Outcome.WRONG: "red", Outcome.NOT_ASKED: "yellow"}
 

@@ -19,6 +19,8 @@ from infra.emulated import STORAGE, TPU
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import TpuApi
 from infra.operate import emulated_cloud
+from infra.stack_file.cloud_training import CloudTrainingSettings
+from infra.stack_file.settings import every
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -38,7 +40,7 @@ def tpu(
     if state and (state.is_dir() or not state.parent.is_dir()):
         fail(f"{state} cannot hold a state; give a file in a directory that is there")
     root = Path(f"{state}.buckets") if state else Path(tempfile.mkdtemp())
-    buckets = emulated_cloud.fill(root, emulated_cloud.stacks_here())
+    buckets = emulated_cloud.fill(root, every(CloudTrainingSettings, skip_unusable=True))
     try:
         api = TpuApi(port=port, speed=speed, state=state)
         # At the same place at each start, since a stack's state says at which service its things were made.

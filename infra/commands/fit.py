@@ -17,7 +17,8 @@ from infra.commands import tables
 from infra.commands.terminal import fail
 from infra.hardware import UnknownAcceleratorError, find
 from infra.operate import fit_table, interactive_fit
-from infra.preview.fit import gpu_estimate, levers, roofline
+from infra.preview.fit import judge as judge_of_fit
+from infra.preview.fit import levers, roofline
 from infra.preview.fit.cache import CacheError
 from infra.preview.fit.compiler import CompileLimits
 from infra.preview.fit.train_step import TrainStep, of_accelerator, of_stack
@@ -96,10 +97,7 @@ def _text(step: TrainStep, verdict: FitVerdict, tried: list[tuple[levers.Lever, 
 
 
 def _sentence(verdict: FitVerdict) -> str:
-    if verdict.fits:
-        by = f" by an estimate that may be {gpu_estimate.ERROR:.0%} off, no compiler" if verdict.estimated else ""
-        return f"fits, {verdict.memory}{by}"
-    return f"does not fit: {verdict.reason}" if verdict.fits is False else f"unknown: {verdict.reason}"
+    return ("fits, " if verdict.fits else "") + judge_of_fit.said(verdict)
 
 
 def _json(step: TrainStep, verdict: FitVerdict, tried: list[tuple[levers.Lever, FitVerdict]]) -> str:

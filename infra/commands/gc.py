@@ -6,8 +6,6 @@ Entry point: reads the world, prints, deletes. The rules are in infra/artifacts/
 from __future__ import annotations
 
 import re
-import threading
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -21,16 +19,13 @@ from infra.artifacts.opening import open_store
 from infra.artifacts.store import Entry, NoObjectError, Store, StoreError
 from infra.commands.terminal import fail, note_storage_of
 from infra.host_software.bundle import wheelhouse_of
-from infra.operate.billed import Billed, searchers
-from infra.operate.hosts import store as store_of
 from infra.paths import ARTIFACTS, WORK, stack_file
-from infra.providers.resource import Context, ResourceError
 from infra.runs.named_artifacts import SO_NOTHING, by_records, by_stacks
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.cloud_training import CloudTrainingSettings
-from infra.stack_file.settings import SettingsError, stack_names
-
-_PATIENCE_S = 300.0
+from infra.stack_file.settings import SettingsError, every
+from infra.targets import registry
+from infra.targets.errors import TargetError
 
 
 def gc(
@@ -66,18 +61,14 @@ def _uri(of: str) -> str:
     if not stack_file(of).is_file():
         return of
     settings = stack_settings.from_file(of)
-    return store_of(settings.target, settings)
+    return registry.training(settings.target).store(settings)
 
 
 def _projects_of(uri: str) -> tuple[str, ...]:
     """Google projects whose hosts may read this store."""
     if not uri.startswith("gs://"):
         return ()
-    found: dict[str, None] = {}
-    for name in stack_names():
-        settings = stack_settings.any_from_file(name)
-        if isinstance(settings, CloudTrainingSettings) and settings.artifacts == uri:
-            found[settings.project] = None
+    found = dict.fromkeys(each.project for each in every(CloudTrainingSettings) if each.artifacts == uri)
     if not found:
         raise StoreError(
             f"no stack of stacks/ uses {uri}, so it is not known in which project hosts run that do; "
@@ -88,13 +79,12 @@ def _projects_of(uri: str) -> tuple[str, ...]:
 
 def _running(store: Store, projects: tuple[str, ...]) -> Named:
     """What hosts install that run in these projects, whoever has started them: a record of use may be missing."""
-    context = Context("", time.monotonic() + _PATIENCE_S, threading.Event(), lambda _: None, typer.echo)
     bundles: dict[str, None] = {}
     for project in projects:
-        for searcher in searchers():
+        for target in registry.every():
             try:
-                running: list[Billed] = searcher.billed(context, project)
-            except ResourceError as error:
+                running = target.billed(project, typer.echo)
+            except TargetError as error:
                 raise StoreError(f"{error}; {SO_NOTHING}") from None
             for each in running:
                 if each.store == store.uri:

@@ -16,7 +16,9 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from infra.commands.terminal import fail
 from infra.paths import TOOLS
+from infra.targets.errors import TargetError
 
 HERE = Path(__file__).parent
 VERBS = (
@@ -44,6 +46,13 @@ class Verbs(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = {verb: Verb(verb) for verb in VERBS}
+
+    def invoke(self, ctx: Any) -> Any:
+        """What a target does not offer, or could not do, ends every verb in the same way."""
+        try:
+            return super().invoke(ctx)
+        except TargetError as error:
+            fail(str(error))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Plain text: the boxes that typer draws around it take longer than all else."""

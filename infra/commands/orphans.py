@@ -1,17 +1,13 @@
 """`slipway orphans`: what is billed under our label and belongs to no stack of this backend.
 
-Entry point: reads the world, prints, deletes. What is billed, and how it is deleted, each target says that can leave
-something: its part `orphans`.
+Entry point: reads the world, prints, deletes. What is billed, and how it is deleted, each target says.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-import threading
-import time
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -19,14 +15,12 @@ import typer
 from infra.commands.terminal import fail, note_substitute
 from infra.emulated import TPU
 from infra.names import PLACEHOLDER_PROJECT, label_value, owner_digest, stack_label
-from infra.operate.billed import Billed, searchers
 from infra.paths import PULUMI, ROOT
-from infra.providers.resource import Context, ResourceError
-from infra.stack_file import settings as stack_settings
 from infra.stack_file.cloud_training import CloudTrainingSettings
-from infra.stack_file.settings import SettingsError, stack_names
-
-_DELETE_TIMEOUT_S = 1800.0
+from infra.stack_file.settings import SettingsError, every
+from infra.targets import registry
+from infra.targets.billed import Billed
+from infra.targets.contract import TargetContract
 
 
 def orphans(
@@ -42,7 +36,7 @@ def orphans(
         fail("--delete needs --owner: what belongs to no stack of this backend may be somebody else's and running")
     try:
         _orphans((project,) if project else _projects(), delete, owner)
-    except ResourceError as error:
+    except SettingsError as error:
         fail(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
@@ -64,17 +58,15 @@ def _orphans(projects: tuple[str, ...], delete: bool, owner: str) -> None:
         fail(f"owner {owner!r} has no letter or digit, so no label is of it; give the `owner` of a stack file")
     if not projects:
         fail("no stack of stacks/ has a project of its own; name one: slipway orphans PROJECT")
-    context = _context()
     known = {stack_label(name) for name in _alive()}
     for project in projects:
-        for searcher in searchers():
-            _of_project(context, searcher, project, known, delete, owner)
+        for target in registry.every():
+            if target.in_the_cloud:
+                _of_project(target, project, known, delete, owner)
 
 
-def _of_project(
-    context: Context, searcher: ModuleType, project: str, known: set[str], delete: bool, owner: str
-) -> None:
-    ours: list[Billed] = searcher.billed(context, project)
+def _of_project(target: TargetContract[Any, Any], project: str, known: set[str], delete: bool, owner: str) -> None:
+    ours = target.billed(project, typer.echo)
     orphaned = [each for each in ours if each.stack not in known]
     if owner:
         try:
@@ -93,20 +85,13 @@ def _of_project(
             "OWNER --delete"
         )
         return
-    for name in searcher.remove(context, {each.name for each in orphaned}):
+    for name in target.remove({each.name for each in orphaned}, typer.echo):
         typer.echo(f"  deleted {name}")
 
 
 def _projects() -> tuple[str, ...]:
-    projects: dict[str, None] = {}
-    for name in stack_names():
-        try:
-            settings = stack_settings.any_from_file(name)
-        except SettingsError as error:
-            fail(str(error))
-        if isinstance(settings, CloudTrainingSettings) and settings.project != PLACEHOLDER_PROJECT:
-            projects[settings.project] = None
-    return tuple(projects)
+    projects = (settings.project for settings in every(CloudTrainingSettings))
+    return tuple(dict.fromkeys(project for project in projects if project != PLACEHOLDER_PROJECT))
 
 
 def _alive() -> list[str]:
@@ -117,7 +102,3 @@ def _alive() -> list[str]:
         fail(f"the list of stacks cannot be read, so it is not known what is in use: {done.stderr.strip()}")
     stacks: list[dict[str, Any]] = json.loads(done.stdout)
     return [str(one["name"]) for one in stacks if one.get("resourceCount") != 0 or one.get("updateInProgress")]
-
-
-def _context() -> Context:
-    return Context("", time.monotonic() + _DELETE_TIMEOUT_S, threading.Event(), lambda _: None, typer.echo)

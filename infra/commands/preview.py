@@ -13,16 +13,14 @@ import typer
 
 from infra.commands import tables
 from infra.commands.terminal import fail
-from infra.preview import compare, planned_changes, stack_facts
+from infra.preview import compare, planned_changes, stack_facts, stack_plan
 from infra.preview.compare import Line
 from infra.preview.cost import usd
 from infra.preview.planned_changes import Change, PreviewError
-from infra.preview.purchase import Purchase
 from infra.preview.stack_facts import StackFacts
+from infra.preview.stack_plan import TrainingPlan
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.cloud_training import CloudTrainingSettings
-from infra.stack_file.settings import Settings, SettingsError, StackSettings
-from infra.targets import registry
+from infra.stack_file.settings import Settings, SettingsError
 
 
 @dataclass(frozen=True)
@@ -65,12 +63,13 @@ def of_stack(stack: str, against: str | None) -> Preview:
     """The stack's preview, the engine's included. Raises SettingsError and PreviewError."""
     now = stack_settings.any_from_file(stack)
     then = compare.at(against, stack) if against else None
-    facts = _facts(now)
+    plan = stack_plan.decide(now)
+    facts = plan.facts if isinstance(plan, TrainingPlan) else None
     return Preview(
         stack=stack,
         against=against,
-        block=facts.lines() if facts else (),
-        lines=compare.lines(_facts(then) if then else None, facts) if facts else (),
+        block=plan.notices,
+        lines=compare.lines(stack_plan.facts_of(then) if then else None, facts) if facts else (),
         settings=tuple(compare.settings_changed(then, now)) if then else None,
         changes=planned_changes.run(stack),
         new=against is not None and then is None,
@@ -130,15 +129,6 @@ def _because(change: Change) -> str:
     return f" ({', '.join(change.because)})" if change.because else ""
 
 
-def _facts(settings: StackSettings) -> StackFacts | None:
-    """None for a stack that buys no chips."""
-    if not isinstance(settings, CloudTrainingSettings):
-        return None
-    plan = registry.part(settings.target, "plan")
-    assert plan, f"target {settings.target} trains in the cloud and has no plan.py"
-    return stack_facts.of_purchase(Purchase.of(settings), plan.run_spec(settings))
-
-
 # --- all stacks ---
 
 _ERROR = "error: "
@@ -168,7 +158,7 @@ def _summary(stack: str) -> tuple[str, ...]:
     cells = dict.fromkeys(_COLUMNS, "-") | {"stack": stack}
     try:
         settings = stack_settings.any_from_file(stack)
-        facts = _facts(settings)
+        facts = stack_plan.facts_of(settings)
     except SettingsError as error:
         return tuple((cells | {"target": f"{_ERROR}{error}"}).values())
     cells["target"] = str(settings.target)

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from infra.commands.deployed_stack import Stack, hosts_of
-from infra.operate.phases import ABSENT
 from infra.operate.stack_status import line, stack_status
+from infra.targets.phases import ABSENT
 
 
 def status(stack: Stack, as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> None:

@@ -12,10 +12,10 @@ from infra.host_software import wheelhouses
 from infra.host_software.derive import wheelhouse as wheelhouse_of
 from infra.host_software.wheels.identity import FETCHED_PYTHON
 from infra.host_software.wheels.locks import CHANNELS, PLATFORMS, STABLE
-from infra.operate.hosts import store
 from infra.paths import stack_file
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError
+from infra.targets import registry
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -67,7 +67,7 @@ def push_command(
     try:
         if stack_file(to).is_file():
             settings = stack_settings.from_file(to)
-            store_uri = store(settings.target, settings)
+            store_uri = registry.training(settings.target).store(settings)
             note_storage_of(store_uri)
             inputs = wheelhouse_of(settings, settings.row.platform)
             wheelhouses.ensure_built(inputs)

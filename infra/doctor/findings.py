@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from infra.doctor import google, this_machine
-from infra.doctor.finding import Finding
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import Settings
+from infra.targets.needs import Finding
 
 
 def findings(stack: str | None) -> Iterator[Finding]:

@@ -1,38 +1,21 @@
 """What a stack needs of Google: credentials, project, APIs, roles.
 
-Asks what every target in the cloud has in common; what one needs beyond that is its own part
-(infra/targets/<target>/doctor.py). Refuses to own the calls (infra/google_cloud/google_project.py).
+Asks what every target in the cloud has in common; what one needs beyond that the target says
+(infra/targets/contract.py, `needs`). Refuses to own the calls (infra/google_cloud/google_project.py).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from infra import names
-from infra.doctor.finding import Finding, not_asked, ok, wrong
 from infra.engine import google_plugin
 from infra.google_cloud import google_project
 from infra.google_cloud.google_project import GoogleError, GoogleProject
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.targets import registry
-
-type Question = Callable[[GoogleProject], Finding]
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a stack of one target needs of its project.
-
-    services: without .googleapis.com. permissions: each with the role that allows it. enables_services: `up` enables
-    them itself. more: further questions, by the name of what they ask about.
-    """
-
-    services: tuple[str, ...]
-    permissions: Mapping[str, str]
-    enables_services: bool = False
-    more: Mapping[str, Question] = field(default_factory=dict[str, Question])
+from infra.targets.needs import Finding, Needs, Project, Question, not_asked, ok, wrong
 
 
 def anybody() -> Finding:
@@ -68,7 +51,9 @@ def of_google(settings: CloudSettings) -> Iterator[Finding]:
 
 
 def _questions(settings: CloudSettings) -> dict[str, Question]:
-    needs: Needs = registry.required_part(settings.target, "doctor").needs(settings)
+    needs = registry.of(settings.target).needs(settings)
+    if needs is None:
+        return {}
     return {
         "project": _project,
         "APIs": lambda project: _services(project, needs),
@@ -77,14 +62,14 @@ def _questions(settings: CloudSettings) -> dict[str, Question]:
     }
 
 
-def _project(project: GoogleProject) -> Finding:
+def _project(project: Project) -> Finding:
     state = project.state()
     if state != "ACTIVE":
         return wrong("project", f"{project.project} is {state}; run: gcloud projects undelete {project.project}")
     return ok("project", f"{project.project} is active")
 
 
-def _services(project: GoogleProject, needs: Needs) -> Finding:
+def _services(project: Project, needs: Needs) -> Finding:
     missing = sorted(set(needs.services) - project.enabled_services())
     if not missing:
         return ok("APIs", f"all {len(needs.services)} that it needs are enabled")
@@ -96,7 +81,7 @@ def _services(project: GoogleProject, needs: Needs) -> Finding:
     )
 
 
-def _roles(project: GoogleProject, needs: Needs) -> Finding:
+def _roles(project: Project, needs: Needs) -> Finding:
     granted = project.granted(tuple(needs.permissions))
     missing = [name for name in needs.permissions if name not in granted]
     if not missing:

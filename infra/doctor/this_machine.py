@@ -11,7 +11,6 @@ from pathlib import Path
 from infra import emulated
 from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.store import LocalStore
-from infra.doctor.finding import Finding, not_asked, ok, wrong
 from infra.engine import google_plugin, home, locks, wrapper
 from infra.host_software import derive
 from infra.host_software.wheels.locks import STABLE, LockError, lock_path, read_lock
@@ -20,6 +19,7 @@ from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import Settings, SettingsError, StackSettings
 from infra.standins.gcp import schema
 from infra.targets import registry
+from infra.targets.needs import Finding, not_asked, ok, wrong
 
 SETUP = "run: make setup"
 
@@ -45,8 +45,7 @@ def stack_files_findings(stack: str | None) -> tuple[StackSettings | None, Findi
 
 def emulated_findings(settings: StackSettings | None) -> Iterator[Finding]:
     """What is not asked of Google although it looks like it; first, for it is about all that follows."""
-    about = registry.about(settings.target) if settings else None
-    asks = about.asks if about else None
+    asks = registry.of(settings.target).asks if settings else None
     for sentence in emulated.sentences(os.environ, asks):
         yield not_asked("emulated", sentence)
 
@@ -125,10 +124,9 @@ def plugin_finding(settings: StackSettings | None) -> Finding:
         return wrong("plugin", f"{ours.relative_to(ROOT)} cannot be executed; run: chmod +x {ours.relative_to(ROOT)}")
     version = schema.version()
     choice = google_plugin.choose(os.environ, version)
-    about = registry.about(settings.target) if settings else None
     others = "".join(f"; {sentence}" for sentence in choice.passed_over)
     install = f".venv/bin/pulumi plugin install resource gcp {version}"
-    if about and about.google_plugin:
+    if settings and google_plugin.NAME in registry.of(settings.target).plugins:
         if choice.official:
             return ok("plugin", f"Google's, {choice.official}{others}")
         return wrong("plugin", f"Google's is not installed, and its stand-in only previews; run: {install}{others}")

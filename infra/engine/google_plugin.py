@@ -20,7 +20,8 @@ from pathlib import Path
 from infra.engine import home, plugin_version
 from infra.paths import ROOT
 
-EXECUTABLE = "pulumi-resource-gcp"
+NAME = "gcp"
+EXECUTABLE = f"pulumi-resource-{NAME}"
 DIRECTORY = ROOT / "infra" / "standins"
 CHOSEN = DIRECTORY / "google"  # its executable becomes Google's plugin, the one that PLUGIN names
 PLUGIN, UNASKED = "SLIPWAY_GOOGLE_PLUGIN", "SLIPWAY_GOOGLE_UNASKED"

@@ -246,9 +246,9 @@ def with_googles(command: Command, start: Start, stack: str) -> Start:
 
     stack: text of its file; of one that is not known everything is said.
     """
-    about = registry.about(stack_target(stack))
-    asks = about.asks if about else None
-    if not command.starts_providers or (about and not about.google_plugin):
+    target = registry.named(stack_target(stack))
+    asks = target.asks if target else None
+    if not command.starts_providers or (target and google_plugin.NAME not in target.plugins):
         return replace(start, notices=_notes(emulated.sentences(start.environment, asks)))
     version = schema.version()
     choice = google_plugin.choose(start.environment, version)

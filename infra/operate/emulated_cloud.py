@@ -11,20 +11,6 @@ from pathlib import Path
 from infra.artifacts.layout import wheelhouse_key
 from infra.host_software.derive import wheelhouse
 from infra.stack_file.cloud_training import CloudTrainingSettings
-from infra.stack_file.settings import SettingsError, any_from_file, stack_names
-
-
-def stacks_here() -> list[CloudTrainingSettings]:
-    """Of this clone; without those that cannot be used, which say so themselves when they are."""
-    found: list[CloudTrainingSettings] = []
-    for name in stack_names():
-        try:
-            settings = any_from_file(name)
-        except SettingsError:
-            continue
-        if isinstance(settings, CloudTrainingSettings):
-            found.append(settings)
-    return found
 
 
 def fill(root: Path, stacks: Iterable[CloudTrainingSettings]) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from rich.console import Console
 
 from infra.host_software.derive import compile_environment
-from infra.preview.fit import compiler, gpu_estimate, lookup
+from infra.preview.fit import compiler, judge, lookup
+from infra.preview.fit.compile_request import CompileRequest
 from infra.preview.fit.compiler import CompileLimits, Progress
 from infra.preview.fit.train_step import TrainStep
 from infra.preview.fit.verdict import FitVerdict
@@ -20,18 +21,20 @@ class AskError(RuntimeError):
 
 
 def answer(step: TrainStep, limits: CompileLimits, progress: Progress | None = None) -> FitVerdict:
-    """Of the compiler for a TPU, estimated for a GPU. Raises AskError where no environment can be made."""
-    if step.row.platform != "tpu":
-        return gpu_estimate.verdict(step)
-    verdict = lookup.known(step.request)
-    if verdict.fits is not None:
-        return verdict
-    if compiler.python_of(step.request.environment) is None:
-        _make_environment(step)
-    if progress:
-        return lookup.settle(step.request, limits, progress)
-    with shown() as show:
-        return lookup.settle(step.request, limits, show)
+    """Raises AskError where the compiler has to be asked and no environment for it can be made."""
+
+    def ask(request: CompileRequest) -> FitVerdict:
+        verdict = lookup.known(request)
+        if verdict.fits is not None:
+            return verdict
+        if compiler.python_of(request.environment) is None:
+            _make_environment(step)
+        if progress:
+            return lookup.settle(request, limits, progress)
+        with shown() as show:
+            return lookup.settle(request, limits, show)
+
+    return judge.verdict(step, ask)
 
 
 @contextmanager

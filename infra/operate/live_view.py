@@ -12,10 +12,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from infra.operate.hosts import Hosts, HostView, below
 from infra.operate.loss_curve import draw
-from infra.operate.phases import ABSENT
 from infra.operate.stack_status import Losses, StackStatus, cells, line, losses, stack_status
+from infra.targets.hosts import Hosts, HostView, below
+from infra.targets.phases import ABSENT
 from training.data.identity import DataError
 from training.data.prepared import read_prepared
 from training.host_status import Phase

@@ -104,7 +104,7 @@ def text(stack: NewStack) -> str:
 
 def _first_target(row: Accelerator) -> Target:
     """Of those that train in the cloud; one that does not offer the accelerator says so when the file is checked."""
-    classes = {target: registry.settings_class(target) for target in Target}
+    classes = {target: registry.of(target).settings() for target in Target}
     training = [target for target, kind in classes.items() if issubclass(kind, CloudTrainingSettings)]
     return next((target for target in training if classes[target].api in row.apis), training[0])
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from infra.operate.hosts import HostView
-from infra.operate.phases import ABSENT, BY_WEIGHT, ENDED_EARLY
+from infra.targets.hosts import HostView
+from infra.targets.phases import ABSENT, BY_WEIGHT, ENDED_EARLY
 
 
 @dataclass(frozen=True)

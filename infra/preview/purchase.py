@@ -15,9 +15,9 @@ from infra.stack_file.settings import Workload
 
 @dataclass(frozen=True)
 class Purchase:
-    """Slices for a workload. Money in US dollars, `max_runtime` in seconds; a limit that is None limits nothing.
+    """Slices for a workload. Money in US dollars, `max_runtime` and `fit_timeout_s` in seconds.
 
-    `price_usd_per_chip_hour` is the stack's own word, above every price list.
+    A limit that is None limits nothing. `price_usd_per_chip_hour` is the stack's own word, above every price list.
     """
 
     workload: Workload
@@ -26,6 +26,7 @@ class Purchase:
     region: str
     zones: tuple[str, ...]
     fit: FitCheck
+    fit_timeout_s: int
     max_runtime: int | None
     price_usd_per_chip_hour: float | None
     max_chips: int | None
@@ -41,6 +42,7 @@ class Purchase:
             region=settings.place,
             zones=settings.zones,
             fit=settings.fit,
+            fit_timeout_s=settings.fit_timeout_s,
             max_runtime=settings.max_runtime,
             price_usd_per_chip_hour=settings.price_usd_per_chip_hour,
             max_chips=settings.max_chips,

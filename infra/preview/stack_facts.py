@@ -6,15 +6,15 @@ unknown is printed as unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from infra.preview import cost, quota
 from infra.preview.cost import Cost, usd
-from infra.preview.fit import lookup, roofline
-from infra.preview.fit.compile_request import CompileRequest, compile_request_of
+from infra.preview.fit import judge, lookup, roofline
+from infra.preview.fit.judge import Ask
 from infra.preview.fit.roofline import Estimate
+from infra.preview.fit.train_step import TrainStep
 from infra.preview.fit.verdict import FitVerdict
 from infra.preview.purchase import Purchase
 from infra.preview.quota import QuotaNeed
@@ -26,15 +26,13 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Fit:
-    """The compiler's word, and how fast a step could be at best."""
+    """The word of whoever can tell, and how fast a step could be at best."""
 
     verdict: FitVerdict
     estimate: Estimate | None
 
     def __str__(self) -> str:
-        if not self.verdict.fits:
-            return f"{'does not fit' if self.verdict.fits is False else UNKNOWN}: {self.verdict.reason}"
-        return f"{self.verdict.memory}" + (f"; {self.estimate}" if self.estimate else "")
+        return judge.said(self.verdict) + (f"; {self.estimate}" if self.verdict.fits and self.estimate else "")
 
 
 @dataclass(frozen=True)
@@ -93,13 +91,11 @@ class StackFacts:
         }
 
 
-def of_purchase(
-    purchase: Purchase, spec: RunSpec, judge: Callable[[CompileRequest], FitVerdict] = lookup.known
-) -> StackFacts:
-    """`judge` says whether the train step fits; by default nothing is compiled for it."""
+def of_purchase(purchase: Purchase, spec: RunSpec, ask: Ask = lookup.known) -> StackFacts:
+    """`ask` has the compiler's word of whether the train step fits; by default nothing is compiled for it."""
     row = purchase.row
-    request = compile_request_of(purchase.workload, spec)
-    verdict = judge(request)
+    step = TrainStep(purchase.workload, spec)
+    verdict = judge.verdict(step, ask)
     return StackFacts(
         stack=purchase.stack,
         accelerator=row.name,
@@ -111,7 +107,7 @@ def of_purchase(
         hosts_per_slice=row.hosts,
         chips_per_host=row.chips_per_host,
         mesh=str(resolve_mesh(spec.maxtext, row.devices, purchase.slices)),
-        model=request.model,
+        model=step.request.model,
         run=spec.run_name,
         steps=spec.steps,
         tokens_per_step=spec.tokens_per_step,
@@ -119,7 +115,7 @@ def of_purchase(
         tier=str(purchase.tier),
         cost=cost.of_purchase(purchase, spec),
         quota=quota.of_purchase(purchase),
-        fit=Fit(verdict, roofline.estimate(verdict, row, request.remat_policy)),
+        fit=Fit(verdict, roofline.estimate(verdict, row, step.remat_policy)),
     )
 
 

@@ -17,7 +17,7 @@ from infra import durations, hardware, names
 from infra.hardware import Api
 from infra.names import SECRET_NAME, Names
 from infra.stack_file.cloud_settings import CloudSettings
-from infra.stack_file.settings import SYNTHETIC, Absent, Settings, SettingsError, Workload
+from infra.stack_file.settings import SYNTHETIC, Absent, Settings, SettingsError, StackSettings, Workload, every
 
 
 class Tier(StrEnum):
@@ -167,9 +167,24 @@ def one_line(value: str | None) -> str | None:
     return value
 
 
-def where(workload: Workload) -> str:
+def where(workload: Workload | StackSettings) -> str:
     """The file, as sentences name it."""
     return f"stacks/Pulumi.{workload.stack}.yaml"
+
+
+def how_to_make_foundation(settings: CloudTrainingSettings) -> str:
+    """What to run where the foundation of a stack is not there yet; other stacks' mistakes are theirs to say."""
+    region, project, prefix = settings.place, settings.project, settings.prefix
+    for found in every(CloudSettings, skip_unusable=True):
+        if not isinstance(found, Settings) and found.place == region:
+            make = f"run: pulumi up --stack {found.stack}"
+            if (found.project, found.prefix) == (project, prefix):
+                return make
+            return f"write project {project} and prefix {prefix} into {where(found)}, and {make}"
+    return (
+        f"copy a stacks/Pulumi.foundation.*.yaml to stacks/Pulumi.foundation.{region}.yaml, write region {region} and "
+        f"project {project} into it, and run: pulumi up --stack foundation.{region}"
+    )
 
 
 def _api_rule(settings: CloudTrainingSettings) -> None:

@@ -1,7 +1,7 @@
 """The stack file as typed, frozen settings, and every check that needs only the stack file and tables.
 
 Owns: reading a stack, the keys of every stack that trains, their types and the rules between them. Refuses to own the
-keys of one target (infra/targets/<target>_settings.py), what is derived from them (infra/runs/run_plan.py) and anything
+keys of one target (infra/targets/<target>/settings.py), what is derived from them (infra/runs/run_plan.py) and anything
 that looks at the world (infra/targets/).
 """
 
@@ -206,6 +206,21 @@ def stack_names() -> list[str]:
     return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in STACKS.glob("Pulumi.*.yaml"))
 
 
+def every[S: StackSettings](kind: type[S], skip_unusable: bool = False) -> list[S]:
+    """Of each stack file of a kind. Raises SettingsError for a file that cannot be used, or leaves it out."""
+    found: list[S] = []
+    for name in stack_names():
+        try:
+            settings = any_from_file(name)
+        except SettingsError:
+            if skip_unusable:
+                continue
+            raise
+        if isinstance(settings, kind):
+            found.append(settings)
+    return found
+
+
 def check(stack: str, values: Mapping[str, Any]) -> StackSettings:
     """Typed settings from plain values; the one place where a stack's rules are applied."""
     if stack in SHARED or not re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,99}", stack):
@@ -213,7 +228,7 @@ def check(stack: str, values: Mapping[str, Any]) -> StackSettings:
             f"'{stack}' cannot name a stack: use lower-case letters, digits, '-' and '.', "
             f"and none of: {', '.join(sorted(SHARED))}"
         )
-    kind = registry.settings_class(_target(stack, values))
+    kind: type[StackSettings] = registry.of(_target(stack, values)).settings()
     try:
         settings = kind.model_validate(_with_model(values) | {"stack": stack})
     except model_file.ModelFileError as error:

@@ -1,22 +1,16 @@
-"""The targets, one line each; each is the folder of its name, and a part of it is imported when somebody asks for it.
+"""The targets, one line each; each is the folder of its name, which says what it offers (contract.py).
 
-The only table that names targets. Owns which parts a folder may have. Refuses to own what is in them.
-A stack so costs the imports of its own target only.
+The only table that names targets. Refuses to own what is in them: a stack costs the imports of its own target only.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
-from collections.abc import Callable
 from enum import StrEnum
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from infra.targets.about import About
-
-if TYPE_CHECKING:
-    from training.run_spec import RunSpec
+from infra.targets.contract import TargetContract, TrainingContract
+from infra.targets.errors import NotOfferedError
 
 
 class Target(StrEnum):
@@ -30,32 +24,22 @@ class Target(StrEnum):
         return f"{__package__}.{self.value.replace('-', '_')}"
 
 
-def about(target: str) -> About | None:
-    """What the folder's __init__ says of the target; None where no target has that name."""
-    if target not in tuple(Target):
-        return None
-    return cast(About, importlib.import_module(Target(target).folder).ABOUT)
+def of(target: Target) -> TargetContract[Any, Any]:
+    return importlib.import_module(target.folder).TARGET
 
 
-def part(target: Target, name: str) -> ModuleType | None:
-    """A module of the target's folder, or None where it has no such part."""
-    module = f"{target.folder}.{name}"
-    return importlib.import_module(module) if importlib.util.find_spec(module) else None
+def named(name: str) -> TargetContract[Any, Any] | None:
+    """The target of that name; None where there is none."""
+    return of(Target(name)) if name in tuple(Target) else None
 
 
-def required_part(target: Target, name: str) -> ModuleType:
-    """As `part`, of a part that every target of its kind has."""
-    return importlib.import_module(f"{target.folder}.{name}")
+def training(target: Target) -> TrainingContract[Any, Any]:
+    """Of a stack that trains. Raises NotOfferedError for a target whose stacks do not."""
+    contract = of(target)
+    if not isinstance(contract, TrainingContract):
+        raise NotOfferedError(f"target {target} trains nothing: it holds what other stacks stand on")
+    return contract
 
 
-def settings_class(target: Target) -> type[Any]:
-    """`settings.SETTINGS`: a frozen pydantic model of the keys that a stack of the target may have."""
-    return cast(type[Any], required_part(target, "settings").SETTINGS)
-
-
-def declare(target: Target) -> Callable[[Any], tuple[RunSpec | None, tuple[str, ...]]]:
-    """`declare.declare`: declares a stack's resources.
-
-    It returns what the stack trains (if it trains) and what a reviewer should know.
-    """
-    return required_part(target, "declare").declare
+def every() -> list[TargetContract[Any, Any]]:
+    return [of(target) for target in Target]

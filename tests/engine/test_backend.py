@@ -98,7 +98,7 @@ def test_bucket_is_not_made_without_what_it_takes(clone: Clone) -> None:
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: Google's provider plugin is not installed; run: pulumi plugin install")
     elsewhere = clone.run("slipway", "backend", "init", "local")
-    assert "stack 'local' is of target local; name a foundation" in elsewhere.stderr
+    assert "target local has no bucket for Pulumi's state; name a foundation" in elsewhere.stderr
     (clone.directory / ".slipway/pulumi-home").mkdir(exist_ok=True)
     (clone.directory / ".slipway/pulumi-home/credentials.json").write_text('{"current": "gs://theirs"}')
     assert "the state is no longer in this clone" in clone.run("slipway", "backend", "init", STACK).stderr

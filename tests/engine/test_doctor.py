@@ -21,7 +21,6 @@ import yaml
 
 from infra import names
 from infra.doctor import this_machine
-from infra.doctor.finding import Finding
 from infra.doctor.findings import findings
 from infra.doctor.google import of_google
 from infra.emulated import QUESTIONS
@@ -30,6 +29,7 @@ from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import check
 from infra.targets.foundation import doctor as foundation_doctor
 from infra.targets.foundation.settings import FoundationSettings
+from infra.targets.needs import Finding
 from tests.emulators.google_apis import ACCOUNT, GoogleApis, GoogleProject
 from tests.engine.clone import ROOT, Clone, said
 from tests.engine.google_plugin import write_executable

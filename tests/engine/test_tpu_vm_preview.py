@@ -15,12 +15,12 @@ import pytest
 
 from infra.emulators.tpu_api import TpuApi
 from infra.preview.planned_changes import changes
+from infra.preview.stack_plan import decide
 from infra.providers.resource import OnChange, Resource
 from infra.providers.stored_bundle_resource import StoredBundleResource
 from infra.providers.stored_wheelhouse_resource import StoredWheelhouseResource
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.targets.tpu_vm.declare import slice_args
-from infra.targets.tpu_vm.plan import plan
 from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource
 from infra.targets.tpu_vm.provider.tpu_guard_resource import TpuStackGuardResource
 from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
@@ -164,7 +164,7 @@ FIXED = {"stack", "target", "data", "region", "model_file", "channel", "overlay"
 def declared(stack: str, **changed: Any) -> dict[str, Any]:
     """The inputs of every resource."""
     settings = settings_of(stack, **{"max_chips": 2000, "max_usd_per_hour": 1e6} | changed)
-    args = dataclasses.asdict(slice_args(settings, plan(settings)))
+    args = dataclasses.asdict(slice_args(decide(settings)))
     return args | args.pop("software")
 
 

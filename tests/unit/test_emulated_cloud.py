@@ -12,6 +12,8 @@ from infra.artifacts.layout import SUMS
 from infra.operate import emulated_cloud
 from infra.paths import STACKS
 from infra.stack_file import settings as stack_settings
+from infra.stack_file.cloud_training import CloudTrainingSettings
+from infra.stack_file.settings import every
 
 
 def test_a_stack_that_cannot_be_used_and_one_that_trains_here_hide_no_other(
@@ -26,7 +28,7 @@ def test_a_stack_that_cannot_be_used_and_one_that_trains_here_hide_no_other(
     monkeypatch.setattr(stack_settings, "STACKS", stacks)
     monkeypatch.setattr(paths, "STACKS", stacks)
 
-    usable = emulated_cloud.stacks_here()
+    usable = every(CloudTrainingSettings, skip_unusable=True)
     assert [settings.stack for settings in usable] == ["v5e-8", "v6e-32", "v6e-8"]
     buckets = emulated_cloud.fill(root, usable)
     assert len(buckets) == 2, "stacks of one region share theirs"

@@ -26,9 +26,10 @@ from infra.preview.fit.measurements import MEASURED, Measured
 from infra.preview.fit.train_step import TrainStep, of_stack
 from infra.preview.fit.verdict import FitVerdict, Traffic, VerdictError, from_text, to_text
 from infra.preview.purchase import Purchase
+from infra.preview.stack_plan import decide
 from infra.stack_file.cloud_training import FitCheck
 from infra.stack_file.settings import SettingsError, any_from_file, stack_names
-from infra.targets.tpu_vm.plan import plan, run_spec
+from infra.targets.tpu_vm import TARGET
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
 SIZES = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
@@ -66,7 +67,8 @@ def test_twins_ask_the_same_and_everything_compiled_asks_another() -> None:
     other = settings.model_copy(
         update={"steps": 5, "owner": "you", "project": "another-project", "run_name": "x", "fit_timeout_s": 9}
     )
-    assert compile_request_of(other, run_spec(other)).key == here.key, "neither length nor name nor place is compiled"
+    key = compile_request_of(other, TARGET.run_spec(other)).key
+    assert key == here.key, "neither length nor name nor place is compiled"
     changed = [
         train_step(per_device_batch_size=3).request,
         train_step(max_target_length=1024).request,
@@ -85,7 +87,7 @@ def test_the_command_and_a_preview_ask_the_same() -> None:
     for stack in SIZES:
         settings = any_from_file(stack)
         assert isinstance(settings, TpuVmSettings)
-        assert train_step(stack).request.key == compile_request_of(settings, run_spec(settings)).key
+        assert train_step(stack).request.key == compile_request_of(settings, TARGET.run_spec(settings)).key
 
 
 # --- shipped verdicts ---
@@ -307,16 +309,16 @@ def test_gate() -> None:
 def test_the_block_has_the_verdict_and_an_unknown_one_stops_only_up() -> None:
     settings = any_from_file("v6e-32")
     assert isinstance(settings, TpuVmSettings)
-    shown = "\n".join(plan(settings).notices)
+    shown = "\n".join(decide(settings).notices)
     assert "  fit     7." in shown and " of 31.24 GiB HBM (" in shown
     large = settings.model_copy(update={"training": {**settings.training, "per_device_batch_size": 7}})
-    shown = "\n".join(plan(large).notices)
+    shown = "\n".join(decide(large).notices)
     assert "  fit     unknown: not compiled yet" in shown
     assert "`up` will refuse: whether llama3.1-8b fits is unknown" in shown
     real = large.model_copy(update={"project": "real-project"})
     with pytest.raises(SettingsError, match="is unknown: not compiled yet; run `slipway fit v6e-32`"):
-        plan(real, buying=True)
-    assert plan(real.model_copy(update={"fit": FitCheck.UNCHECKED}), buying=True)
+        decide(real, buying=True)
+    assert decide(real.model_copy(update={"fit": FitCheck.UNCHECKED}), buying=True)
 
 
 # --- estimates ---

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.stack_file.settings import SettingsError, check, from_engine, from_file
-from infra.targets.foundation import declare
+from infra.targets.foundation import plan as foundation
 from infra.targets.foundation.settings import Egress, FoundationSettings
 
 STACK = "foundation.us-central1"
@@ -27,11 +27,11 @@ def test_least_that_a_foundation_needs() -> None:
     settings = made()
     assert (settings.egress, settings.prefix, settings.secrets) == (Egress.NONE, "slipway", ("wandb", "huggingface"))
     assert settings.labels == {"slipway-owner": "ada-example-com", "slipway-stack": "foundation_us-central1"}
-    plan = declare.plan(settings)
+    plan = foundation.plan(settings)
     assert plan.budget is None
     assert not plan.network.nat
     assert "billingbudgets" not in plan.services.names
-    assert plan.notices == (
+    assert foundation.notices(settings) == (
         "foundation of my-project in us-central1, as slipway-*; owner ada@example.com; "
         "hosts reach Google and each other, and no internet",
         "secrets (wandb, huggingface) are empty until: gcloud secrets versions add slipway-us-central1-<name> "
@@ -47,7 +47,7 @@ def test_engine_hands_over_text_and_means_the_same() -> None:
 
 
 def test_budget_counts_what_carries_the_owners_label() -> None:
-    plan = declare.plan(made(budget_usd=500, budget_billing_account=ACCOUNT))
+    plan = foundation.plan(made(budget_usd=500, budget_billing_account=ACCOUNT))
     assert plan.budget is not None
     assert (plan.budget.usd_per_month, plan.budget.label) == (500, ("slipway-owner", "ada-example-com"))
     assert "billingbudgets" in plan.services.names
@@ -85,18 +85,18 @@ def test_mistake_is_one_sentence_that_names_the_file(values: dict[str, Any], sen
 
 @pytest.mark.parametrize("days", [0, 7, 90])
 def test_soft_delete_is_off_or_as_long_as_cloud_storage_takes(days: int) -> None:
-    assert declare.plan(made(soft_delete_days=days)).storage.soft_delete_days == days
+    assert foundation.plan(made(soft_delete_days=days)).storage.soft_delete_days == days
     config = {f"slipway:{key}": value for key, value in (LEAST | {"soft_delete_days": str(days)}).items()}
     assert from_engine(STACK, config) == made(soft_delete_days=days)
 
 
 def test_soft_delete_that_is_off_is_said_before_up() -> None:
-    assert "what is deleted from a bucket is gone at once" in declare.plan(made(soft_delete_days=0)).notices[0]
+    assert "what is deleted from a bucket is gone at once" in foundation.notices(made(soft_delete_days=0))[0]
 
 
 def test_budget_counts_against_the_quota_of_its_project() -> None:
     """With a person's credentials the Budget API answers 403 until a quota project is named."""
-    plan = declare.plan(made(budget_usd=500, budget_billing_account=ACCOUNT))
+    plan = foundation.plan(made(budget_usd=500, budget_billing_account=ACCOUNT))
     assert plan.budget is not None
     assert plan.budget.quota_project == "my-project"
 
@@ -132,4 +132,4 @@ def test_any_stack_file_is_a_plan_or_one_sentence(given: dict[str, Any]) -> None
         assert "\n" not in str(error)
         return
     assert isinstance(settings, FoundationSettings)
-    assert declare.plan(settings).network.names == settings.names
+    assert foundation.plan(settings).network.names == settings.names

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.operate.hosts import OnHost
 from infra.paths import StackPaths
+from infra.targets.hosts import OnHost
 from infra.targets.local import host_directory, processes
 from infra.targets.local.host_directory import HostRecord
 from infra.targets.local.hosts import LocalHosts

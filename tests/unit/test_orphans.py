@@ -6,7 +6,7 @@ import pytest
 
 from infra.commands.orphans import of_owner
 from infra.names import OWNER_LABEL, STATE_LABEL, label_value, owner_digest
-from infra.operate.billed import Billed
+from infra.targets.billed import Billed
 
 
 def left(name: str, owner: str, state: str | None = None) -> Billed:

@@ -174,13 +174,13 @@ def test_numbers_of_the_options_survive_the_manifest(tmp_path: Path, corpus: Pat
 def test_a_preview_refuses_other_data_by_its_name(tmp_path: Path, corpus: Path) -> None:
     settings = check("local", values(data=str(corpus)))
     assert isinstance(settings, LocalSettings)
-    spec = plan.plan(settings, tmp_path / "work").spec
+    spec = plan.run_spec(settings, tmp_path / "work")
     assert spec.data
     expected = Path(spec.data.directory)
     shutil.copytree(prepared(tmp_path, corpus, PrepareOptions(seed=7)), expected)
     with pytest.raises(SettingsError) as caught:
-        plan.plan(settings, tmp_path / "work")
+        plan.notices(settings, spec, tmp_path / "work")
     assert str(caught.value).startswith(f"data: {expected} holds other data (its manifest says ")
     shutil.rmtree(expected)
     shutil.move(prepared(tmp_path, corpus), expected)
-    assert any("training tokens: " in notice for notice in plan.plan(settings, tmp_path / "work").notices)
+    assert any("training tokens: " in notice for notice in plan.notices(settings, spec, tmp_path / "work"))

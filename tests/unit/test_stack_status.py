@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from infra.operate.hosts import HostView, below
 from infra.operate.live_view import summary
-from infra.operate.phases import ABSENT
 from infra.operate.stack_status import cells, duration, losses, stack_status
 from infra.paths import StackPaths
+from infra.targets.hosts import HostView, below
 from infra.targets.local import host_directory
 from infra.targets.local.hosts import LocalHosts
+from infra.targets.phases import ABSENT
 from training.run_spec import RunSpec
 
 HOST = HostView(

@@ -21,12 +21,14 @@ from infra.operate.new_stack import MODELS, SALT, NewStack, model_for, text
 from infra.paths import STACKS
 from infra.preview import compare, planned_changes, stack_facts
 from infra.preview.purchase import Purchase
+from infra.preview.stack_plan import decide
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.cloud_training import Tier
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_text, stack_names
 from infra.targets.registry import Target
-from infra.targets.tpu_vm.plan import host_script, plan, request_inputs, run_spec
+from infra.targets.tpu_vm import TARGET
+from infra.targets.tpu_vm.plan import host_script, request_inputs, requested
 from infra.targets.tpu_vm.provider.tpu_inputs import body, problems
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from infra.targets.tpu_vm.startup_script import HEADER, startup_script
@@ -70,11 +72,12 @@ def test_promised_stacks_are_shipped() -> None:
 @pytest.mark.parametrize("stack", PROMISED)
 def test_shipped_stacks_plan_and_agree_with_themselves(stack: str) -> None:
     tpu = tpu_settings(stack)
-    planned = plan(tpu)
+    planned = decide(tpu)
     agree(tpu)
-    assert problems(planned.request) == []
+    assert problems(requested(tpu, planned.software)) == []
     assert parse(planned.spec.to_yaml()) == planned.spec
     assert planned.spec.output_directory.startswith(f"gs://{tpu.names.checkpoints_bucket}/")
+    assert planned.facts
     assert planned.facts.cost.usd_per_hour and planned.facts.cost.usd_per_run, "no shipped stack is without a price"
     assert planned.facts.quota.name
     assert "vocab_size" not in planned.spec.maxtext, "a model by name has its own"
@@ -82,7 +85,7 @@ def test_shipped_stacks_plan_and_agree_with_themselves(stack: str) -> None:
 
 def agree(tpu: TpuVmSettings) -> None:
     """Chips, hosts and slices are the same in report, run spec, request, startup script and mesh."""
-    row, spec = tpu.row, run_spec(tpu)
+    row, spec = tpu.row, TARGET.run_spec(tpu)
     script = startup_script(host_script(tpu, "0" * 16), "true")
     request = request_inputs(tpu, script)
     facts = stack_facts.of_purchase(Purchase.of(tpu), spec)
@@ -168,7 +171,7 @@ def test_random_stacks_plan_or_name_the_key(case: tuple[dict[str, Any], set[str]
         return
     if isinstance(read, TpuVmSettings):
         assert problems(request_inputs(read, "script")) == []
-        spec = run_spec(read)
+        spec = TARGET.run_spec(read)
         assert parse(spec.to_yaml()) == spec
 
 

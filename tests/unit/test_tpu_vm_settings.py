@@ -11,13 +11,14 @@ import pytest
 import yaml
 
 from infra.paths import ROOT, STACKS
+from infra.preview.stack_plan import decide
 from infra.rules import google_checks
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.cloud_training import Tier
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_engine, from_file, from_text
 from infra.targets import registry
 from infra.targets.registry import Target
-from infra.targets.tpu_vm.plan import plan
+from infra.targets.tpu_vm.plan import requested
 from infra.targets.tpu_vm.provider.tpu_inputs import problems
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
@@ -171,7 +172,7 @@ def test_a_stack_with_two_files_or_one_of_another_ending(tmp_path: Path, monkeyp
 
 def test_domain_scoped_project_works_in_names_urls_and_labels() -> None:
     settings = made(project="example.com:thing", owner="example.com:me", host_secrets=["wandb"])
-    request = plan(settings).request
+    request = requested(settings, decide(settings).software)
     assert (
         request.path("us-east5-b") == "projects/example.com:thing/locations/us-east5-b/queuedResources/slipway-v6e-32"
     )
@@ -227,7 +228,7 @@ def test_engine_and_file_read_the_same_settings(stack: str) -> None:
 @pytest.mark.parametrize("target", list(Target))
 def test_defaults_of_the_schema_are_those_of_the_settings(target: Target) -> None:
     """So that leaving out what the engine has filled in changes nothing, and the schema tells the truth."""
-    fields = registry.settings_class(target).model_fields
+    fields = registry.of(target).settings().model_fields
     for name, field in fields.items():
         if name in ("stack", "target", "model_file"):
             continue

@@ -22,9 +22,11 @@ def gate(purchase: Purchase, verdict: FitVerdict, buying: bool) -> tuple[str, ..
         )
     if verdict.fits or purchase.fit is FitCheck.UNCHECKED:
         return ()
+    ask = f"run `slipway fit {purchase.stack}`"
+    more = "choose a larger accelerator or a smaller step" if verdict.estimated else ask
     problem = (
-        f"whether {verdict.model} fits is unknown: {verdict.reason}; run `slipway fit {purchase.stack}`, "
-        f"or write `slipway:fit: unchecked` in {purchase.file}"
+        f"whether {verdict.model} fits is unknown: {verdict.reason}; {more}, or write `slipway:fit: unchecked` in "
+        f"{purchase.file}"
     )
     if buying:
         raise SettingsError(problem)

@@ -21,13 +21,14 @@ _VOCABULARY = 32_000  # MaxText's default, for a model without a name
 
 @dataclass(frozen=True)
 class TrainStep:
-    """`workload` is a stack's, or of no stack at all."""
+    """`workload` is a stack's, or of no stack at all; `given` is what it runs, where that is known already."""
 
     workload: Workload
+    given: RunSpec | None = None
 
     @cached_property
     def spec(self) -> RunSpec:
-        return run_plan.run_spec(self.workload, "/", None)
+        return self.given or run_plan.run_spec(self.workload, "/", None)
 
     @cached_property
     def request(self) -> CompileRequest:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import pulumi
 
 from infra import names
-from infra.rules import enforce
-from infra.stack_file.settings import SettingsError
 from infra.targets.foundation.components import storage_agent
 from infra.targets.foundation.components.budget import Budget
 from infra.targets.foundation.components.identity import Access, AccessArgs, Identity
@@ -22,13 +20,9 @@ from infra.targets.foundation.plan import plan
 from infra.targets.foundation.settings import FoundationSettings
 
 
-def declare(settings: FoundationSettings) -> tuple[None, tuple[str, ...]]:
-    """Plan the stack and declare its resources; it trains nothing."""
+def declare(settings: FoundationSettings) -> None:
+    """Declare the stack's resources."""
     made = plan(settings)
-    placeholder = names.placeholder_problem(settings.project, settings.stack)
-    if placeholder and not pulumi.runtime.is_dry_run():
-        raise SettingsError(placeholder)
-    enforce.install(settings.stack, settings.owner, settings.allow)
     services = Services("services", made.services)
     after = pulumi.ResourceOptions(depends_on=[services])
     storage = Storage("storage", made.storage, after)
@@ -43,7 +37,6 @@ def declare(settings: FoundationSettings) -> tuple[None, tuple[str, ...]]:
     if made.budget:
         Budget("budget", made.budget, after)
     _export(settings.names)
-    return None, made.notices
 
 
 def _export(named: names.Names) -> None:

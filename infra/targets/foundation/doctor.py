@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from infra.doctor.finding import Finding, ok, wrong
-from infra.doctor.google import Needs, Question
-from infra.google_cloud.google_project import GoogleProject
 from infra.targets.foundation.settings import Egress, FoundationSettings
+from infra.targets.needs import Finding, Needs, Project, Question, ok, wrong
 
 PERMISSIONS: Mapping[str, str] = {
     "serviceusage.services.enable": "roles/serviceusage.serviceUsageAdmin",
@@ -49,7 +47,7 @@ def needs(settings: FoundationSettings) -> Needs:
     return Needs(settings.services, permissions, enables_services=True, more=more)
 
 
-def _billing_account(project: GoogleProject, account: str) -> Finding:
+def _billing_account(project: Project, account: str) -> Finding:
     granted = project.granted_on_billing_account(account, tuple(BILLING_ACCOUNT))
     missing = [name for name in BILLING_ACCOUNT if name not in granted]
     if not missing:

@@ -17,7 +17,7 @@ from infra.targets.foundation.settings import Egress, FoundationSettings
 
 @dataclass(frozen=True)
 class FoundationPlan:
-    """Everything that `up` will make, and what a reviewer should know before it does."""
+    """Everything that `up` will make."""
 
     services: ServicesArgs
     storage: StorageArgs
@@ -26,7 +26,6 @@ class FoundationPlan:
     identity: IdentityArgs
     secrets: SecretsArgs
     budget: BudgetArgs | None
-    notices: tuple[str, ...]
 
 
 def plan(settings: FoundationSettings) -> FoundationPlan:
@@ -49,11 +48,11 @@ def plan(settings: FoundationSettings) -> FoundationPlan:
         identity=IdentityArgs(named),
         secrets=SecretsArgs(named, settings.secrets),
         budget=budget,
-        notices=_notices(settings),
     )
 
 
-def _notices(settings: FoundationSettings) -> tuple[str, ...]:
+def notices(settings: FoundationSettings) -> tuple[str, ...]:
+    """What a reviewer should know before it is made."""
     named = settings.names
     where = f"foundation of {settings.project} in {settings.region}, as {settings.prefix}-*; owner {settings.owner}"
     egress = {

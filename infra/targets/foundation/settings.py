@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from infra import names
 from infra.rules import google_checks
 from infra.stack_file.cloud_settings import CloudSettings, Region
-from infra.stack_file.settings import Absent, SettingsError, any_from_file, stack_names
+from infra.stack_file.settings import Absent
 from infra.targets.registry import Target
 
 _SERVICES = (
@@ -109,24 +109,3 @@ class FoundationSettings(CloudSettings):
         if (self.budget_usd is None) != (self.budget_billing_account is None):
             raise ValueError("budget_usd and budget_billing_account go together; give both, or leave both out")
         return self
-
-
-def how_to_make(project: str, region: str, prefix: str) -> str:
-    """What to run where this foundation is not there yet; reads the stack files."""
-    for stack in stack_names():
-        try:
-            found = any_from_file(stack)
-        except SettingsError:
-            continue  # another stack's mistake
-        if isinstance(found, FoundationSettings) and found.region == region:
-            make = f"run: pulumi up --stack {stack}"
-            if (found.project, found.prefix) == (project, prefix):
-                return make
-            return f"write project {project} and prefix {prefix} into stacks/Pulumi.{stack}.yaml, and {make}"
-    return (
-        f"copy a stacks/Pulumi.foundation.*.yaml to stacks/Pulumi.foundation.{region}.yaml, write region {region} and "
-        f"project {project} into it, and run: pulumi up --stack foundation.{region}"
-    )
-
-
-SETTINGS = FoundationSettings

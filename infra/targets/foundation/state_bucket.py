@@ -22,6 +22,7 @@ from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError
 from infra.standins.gcp import schema
 from infra.targets import registry
+from infra.targets.errors import TargetError
 from infra.targets.foundation.settings import FoundationSettings
 
 # What the state bucket needs: the APIs, a key, and a bucket that tells the project's number (for the key's grant).
@@ -32,10 +33,6 @@ TARGETS = (
     "**slipway:foundation:Storage$gcp:storage/bucket:Bucket::artifacts",
 )
 MOVED = ".moved"
-
-
-class BackendError(Exception):
-    """Why nothing was moved, or not all, in one sentence."""
 
 
 def obstacle(settings: FoundationSettings, environment: Mapping[str, str]) -> str | None:
@@ -69,7 +66,7 @@ def make_bucket(stack: str) -> None:
     """`pulumi up` of the state bucket and what it needs, on the terminal."""
     arguments = ["up", "--yes", "--stack", stack, *(word for target in TARGETS for word in ("--target", target))]
     if subprocess.run([PULUMI, *arguments], cwd=ROOT, check=False).returncode != 0:
-        raise BackendError(
+        raise TargetError(
             f"the state bucket is not made, so nothing was moved; run it again: slipway backend init {stack}"
         )
 
@@ -80,10 +77,10 @@ def move(stack: str, url: str) -> int:
     original = _export(stack, here)
     made = _run(["stack", "init", stack, "--no-select"], there)
     if made.returncode != 0 and "already exists" not in made.stderr:
-        raise BackendError(f"cannot make stack '{stack}' in {url}: {_said(made)}")
+        raise TargetError(f"cannot make stack '{stack}' in {url}: {_said(made)}")
     copy = _export(stack, there)
     if _resources(copy) and _resources(copy) != _resources(original):
-        raise BackendError(
+        raise TargetError(
             f"{url} has another state of stack '{stack}' already ({len(_resources(copy))} resources, here "
             f"{len(_resources(original))}); decide which is right, and remove the other with `pulumi stack rm --force`"
         )
@@ -93,7 +90,7 @@ def move(stack: str, url: str) -> int:
             file.flush()
             imported = _run(["stack", "import", "--stack", stack, "--file", file.name], there)
         if imported.returncode != 0 or _resources(_export(stack, there)) != _resources(original):
-            raise BackendError(f"the state of '{stack}' did not arrive in {url}, it is still here: {_said(imported)}")
+            raise TargetError(f"the state of '{stack}' did not arrive in {url}, it is still here: {_said(imported)}")
     _put_aside(stack)
     return len(_resources(original))
 
@@ -113,10 +110,9 @@ def _is_aside(path: Path) -> bool:
 def _is_of_this_machine(stack: str) -> bool:
     """False where the stack file is gone or broken: its state moves with the others."""
     try:
-        about = registry.about(stack_settings.any_from_file(stack).target)
+        return not registry.of(stack_settings.any_from_file(stack).target).in_the_cloud
     except SettingsError:
         return False
-    return about is not None and not about.in_the_cloud
 
 
 def _resources(deployment: dict[str, Any]) -> list[tuple[str, str]]:
@@ -127,7 +123,7 @@ def _resources(deployment: dict[str, Any]) -> list[tuple[str, str]]:
 def _export(stack: str, environment: Mapping[str, str]) -> dict[str, Any]:
     done = _run(["stack", "export", "--stack", stack], environment)
     if done.returncode != 0:
-        raise BackendError(f"cannot read the state of stack '{stack}': {_said(done)}")
+        raise TargetError(f"cannot read the state of stack '{stack}': {_said(done)}")
     return json.loads(done.stdout)
 
 

@@ -1,5 +1,55 @@
 """Target `local`: host processes on this machine, a directory for a bucket; no cloud, no account, no cost."""
 
-from infra.targets.about import About
+from __future__ import annotations
 
-ABOUT = About()
+from typing import TYPE_CHECKING, Any
+
+from infra.targets.contract import TrainingContract
+
+if TYPE_CHECKING:
+    from infra.preview.stack_plan import TrainingPlan
+    from infra.targets.hosts import Hosts
+    from infra.targets.local.settings import LocalSettings
+    from training.run_spec import RunSpec
+
+
+class Local(TrainingContract["LocalSettings", "TrainingPlan[LocalSettings]"]):
+    def settings(self) -> type[LocalSettings]:
+        from infra.targets.local.settings import LocalSettings
+
+        return LocalSettings
+
+    def run_spec(self, settings: LocalSettings) -> RunSpec:
+        from infra.targets.local import plan
+
+        return plan.run_spec(settings)
+
+    def notices(self, settings: LocalSettings, spec: RunSpec | None) -> tuple[str, ...]:
+        from infra.targets.local import plan
+
+        return plan.notices(settings, spec or self.run_spec(settings))
+
+    def store(self, settings: LocalSettings) -> str:
+        """All stacks of this machine share one."""
+        from infra.paths import ARTIFACTS
+
+        return str(ARTIFACTS)
+
+    def declare(self, plan: TrainingPlan[LocalSettings]) -> None:
+        from infra.targets.local.declare import declare
+
+        declare(plan)
+
+    def hosts(self, stack: str) -> Hosts:
+        from infra.paths import of_stack
+        from infra.targets.local.hosts import LocalHosts
+
+        return LocalHosts(stack, of_stack(stack))
+
+    def resources(self) -> tuple[Any, ...]:
+        from infra.targets.local.provider.resources import RESOURCES
+
+        return RESOURCES
+
+
+TARGET = Local()

@@ -17,9 +17,9 @@ from pathlib import Path
 import psutil
 
 from infra.host_software.installation import COMMAND, Installation
-from infra.operate.phases import LOST, RUNNING
 from infra.paths import RUN_SPEC
 from infra.targets.local import processes
+from infra.targets.phases import LOST, RUNNING
 from training.host_status import FILE_NAME, HostStatus, Phase, read_status
 
 RECORD = "host.json"

@@ -8,28 +8,19 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
-from infra.operate.hosts import HostView, OnHost, below
-from infra.operate.phases import RUNNING
-from infra.paths import ARTIFACTS, StackPaths, of_stack
+from infra.paths import StackPaths
+from infra.targets.hosts import Hosts, HostView, OnHost
 from infra.targets.local import host_directory, processes
 from infra.targets.local.host_directory import HostState
+from infra.targets.phases import RUNNING
 from training.run_spec import RunSpec, parse
 
 
-def open_hosts(stack: str) -> LocalHosts:
-    return LocalHosts(stack, of_stack(stack))
-
-
-def store(_: object) -> str:
-    """All stacks of this machine share one."""
-    return str(ARTIFACTS)
-
-
-class LocalHosts:
+class LocalHosts(Hosts):
     """The hosts of one local stack."""
 
     def __init__(self, stack: str, paths: StackPaths) -> None:
-        self.stack = stack
+        super().__init__(stack)
         self._paths = paths
 
     def states(self) -> Sequence[HostView]:
@@ -92,10 +83,6 @@ class LocalHosts:
     def run_spec(self) -> RunSpec | None:
         path = self._paths.host(0) / host_directory.RUN_SPEC
         return parse(path.read_text()) if path.exists() else None
-
-    def run_location(self) -> str | None:
-        spec = self.run_spec()
-        return below(spec.output_directory, spec.run_name) if spec else None
 
     def kept_runs(self) -> Sequence[str]:
         runs = self._paths.runs

@@ -1,7 +1,6 @@
-"""Target `local`: host processes on this machine, a directory for a bucket; no cloud, no account, no cost.
+"""What target `local` alone decides of a stack: its run's data and directories, its port; and what this machine says.
 
-`plan` decides and looks (are there sources, is the port free, whose is the run's name) and returns data; `declare`
-hands it to the component.
+Looks (are there sources, is the port free, whose is the run's name) and changes nothing.
 """
 
 from __future__ import annotations
@@ -9,10 +8,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 
-from infra.host_software.derive import HostSoftware, host_software
 from infra.paths import ROOT, WORK, StackPaths, of_stack
 from infra.runs import records, run_plan
 from infra.stack_file.settings import SettingsError
@@ -32,35 +29,39 @@ from training.sharding import resolve_mesh
 _PORTS = range(20000, 30000)  # below the range from which the kernel gives ports to clients
 
 
-@dataclass(frozen=True)
-class LocalPlan:
-    """Everything that `up` will make, and what a reviewer should know before it does."""
-
-    spec: RunSpec
-    software: HostSoftware
-    paths: StackPaths
-    coordinator: str
-    prepare: tuple[str, ...]  # arguments of training.data.prepare; empty for synthetic data
-    on_destroy: str
-    notices: tuple[str, ...]
+def run_spec(settings: LocalSettings, work: Path = WORK) -> RunSpec:
+    """What the hosts run; data is named by its content. Raises SettingsError for data that is not there."""
+    return run_plan.run_spec(settings, of_stack(settings.stack, work).runs, _data(settings, work))
 
 
-def plan(settings: LocalSettings, work: Path = WORK) -> LocalPlan:
-    """What the stack will be. Raises SettingsError for what cannot work on this machine."""
+def notices(settings: LocalSettings, spec: RunSpec, work: Path = WORK) -> tuple[str, ...]:
+    """What a reviewer should know. Raises SettingsError for what cannot work on this machine."""
     paths = of_stack(settings.stack, work)
-    data, prepare = _data(settings, work)
-    spec = run_plan.run_spec(settings, paths.runs, data)
     refusal = records.conflict(records.read(spec), spec)
     if refusal:
         raise SettingsError(refusal)
-    port = settings.coordinator_port or _port_of(paths)
-    _check_port(port, paths)
-    software = host_software(settings, spec, work)
-    notices = (*_epochs(spec), *software.notices, *_what_changes(paths, spec))
-    return LocalPlan(spec, software, paths, f"127.0.0.1:{port}", prepare, settings.on_destroy, notices)
+    _check_port(port(settings, paths), paths)
+    return (_describe(spec), *_epochs(spec), *_what_changes(paths, spec))
 
 
-def describe(spec: RunSpec) -> str:
+def port(settings: LocalSettings, paths: StackPaths) -> int:
+    """Of the run's coordinator: the same for the same stack of the same clone, so that a second preview is empty."""
+    digest = hashlib.sha256(str(paths.root).encode()).digest()
+    return settings.coordinator_port or _PORTS[int.from_bytes(digest[:4], "big") % len(_PORTS)]
+
+
+def prepare_arguments(settings: LocalSettings) -> list[str]:
+    """Of training.data.prepare: the sources, and its options as flags, spelled as the fields are."""
+    options = _options(settings)
+    flags = [
+        f"--{field.name.replace('_', '-')}={getattr(options, field.name)}"
+        for field in dataclasses.fields(options)
+        if not isinstance(field.default, bool)
+    ]
+    return [*settings.sources, *flags]
+
+
+def _describe(spec: RunSpec) -> str:
     """One line: hardware, mesh, run."""
     mesh = resolve_mesh(spec.maxtext, spec.hosts_per_slice * spec.devices_per_host, spec.slices)
     size = f"{spec.slices} x {spec.hosts_per_slice} hosts x {spec.devices_per_host} {spec.platform} devices"
@@ -68,11 +69,9 @@ def describe(spec: RunSpec) -> str:
     return f"{spec.stack}: {size}, mesh {mesh}; run {spec.run_name}, {length}; $0"
 
 
-def _data(settings: LocalSettings, work: Path) -> tuple[DataSpec | None, tuple[str, ...]]:
-    if not settings.sources:
-        return None, ()
+def _options(settings: LocalSettings) -> PrepareOptions:
     given = settings.data_options
-    options = PrepareOptions(
+    return PrepareOptions(
         text_key=given.text_key,
         vocab_size=given.vocab_size,
         tokenizer=given.tokenizer or TRAIN_TOKENIZER,
@@ -80,24 +79,19 @@ def _data(settings: LocalSettings, work: Path) -> tuple[DataSpec | None, tuple[s
         record_bytes=given.record_bytes,
         seed=given.seed,
     )
+
+
+def _data(settings: LocalSettings, work: Path) -> DataSpec | None:
+    if not settings.sources:
+        return None
     try:
         files = corpus_files(settings.sources, ROOT)
-        content = content_id(files, options, work / "cache" / "data-stat.json")
+        content = content_id(files, _options(settings), work / "cache" / "data-stat.json")
     except DataError as error:
         raise SettingsError(f"data: {error}") from None
     if not any(file.path.stat().st_size for file in files):
         raise SettingsError(f"data: every file of '{settings.data}' is empty")
-    directory = work / "data" / content
-    return DataSpec(str(directory), content, given.max_epochs), (*settings.sources, *_flags(options))
-
-
-def _flags(options: PrepareOptions) -> list[str]:
-    """The options as flags of training.data.prepare, spelled as the fields are."""
-    return [
-        f"--{field.name.replace('_', '-')}={getattr(options, field.name)}"
-        for field in dataclasses.fields(options)
-        if not isinstance(field.default, bool)
-    ]
+    return DataSpec(str(work / "data" / content), content, settings.data_options.max_epochs)
 
 
 def _epochs(spec: RunSpec) -> tuple[str, ...]:
@@ -132,12 +126,6 @@ def _what_changes(paths: StackPaths, spec: RunSpec) -> tuple[str, ...]:
         schedule = f"; its learning rate schedule goes from {old.maxtext[key]} to {spec.maxtext[key]} steps"
         return (f"run {spec.run_name} goes on, to step {spec.steps} instead of {old.steps}{schedule}",)
     return ()
-
-
-def _port_of(paths: StackPaths) -> int:
-    """The same port for the same stack of the same clone, so that a second preview is empty."""
-    digest = hashlib.sha256(str(paths.root).encode()).digest()
-    return _PORTS[int.from_bytes(digest[:4], "big") % len(_PORTS)]
 
 
 def _check_port(port: int, paths: StackPaths) -> None:

@@ -14,6 +14,3 @@ class LocalSettings(Settings):
     def check_place(self) -> None:
         if self.row.platform != "cpu":
             raise SettingsError(f"accelerator '{self.row.name}' is not on this machine; target local takes cpu-N rows")
-
-
-SETTINGS = LocalSettings

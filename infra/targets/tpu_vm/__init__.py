@@ -1,6 +1,62 @@
 """Target `tpu-vm`: TPU slices by one queued resource, whose hosts start training. Not run on real hardware."""
 
-from infra.emulated import QUESTIONS, STORAGE, TPU
-from infra.targets.about import About
+from __future__ import annotations
 
-ABOUT = About(asks=frozenset((TPU, STORAGE, QUESTIONS)))
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from infra.emulated import QUESTIONS, STORAGE, TPU
+from infra.targets.contract import TrainingContract
+
+if TYPE_CHECKING:
+    from infra.preview.stack_plan import TrainingPlan
+    from infra.targets.billed import Billed
+    from infra.targets.needs import Needs
+    from infra.targets.tpu_vm.settings import TpuVmSettings
+    from training.run_spec import RunSpec
+
+
+class TpuVm(TrainingContract["TpuVmSettings", "TrainingPlan[TpuVmSettings]"]):
+    asks = frozenset((TPU, STORAGE, QUESTIONS))
+
+    def settings(self) -> type[TpuVmSettings]:
+        from infra.targets.tpu_vm.settings import TpuVmSettings
+
+        return TpuVmSettings
+
+    def run_spec(self, settings: TpuVmSettings) -> RunSpec:
+        """Checkpoints go to the foundation's bucket, below the stack's name."""
+        from infra.runs import run_plan
+
+        return run_plan.run_spec(settings, settings.runs, None)
+
+    def store(self, settings: TpuVmSettings) -> str:
+        return settings.artifacts
+
+    def declare(self, plan: TrainingPlan[TpuVmSettings]) -> None:
+        from infra.targets.tpu_vm.declare import declare
+
+        declare(plan)
+
+    def needs(self, settings: TpuVmSettings) -> Needs:
+        from infra.targets.tpu_vm import doctor
+
+        return doctor.needs(settings)
+
+    def billed(self, project: str, say: Callable[[str], None]) -> Sequence[Billed]:
+        from infra.targets.tpu_vm import orphans
+
+        return orphans.billed(project, say)
+
+    def remove(self, names: Collection[str], say: Callable[[str], None]) -> Sequence[str]:
+        from infra.targets.tpu_vm import orphans
+
+        return orphans.remove(names, say)
+
+    def resources(self) -> tuple[Any, ...]:
+        from infra.targets.tpu_vm.provider.resources import RESOURCES
+
+        return RESOURCES
+
+
+TARGET = TpuVm()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from infra.doctor.google import Needs
-from infra.targets.cloud.doctor import training_needs
+from infra.doctor.cloud_training import training_needs
+from infra.targets.needs import Needs
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
 SERVICES = ("compute", "storage", "tpu")

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import threading
+import time
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager
 
 from infra.names import STATE_LABEL
-from infra.operate.billed import Billed
-from infra.providers.resource import Context
+from infra.providers.resource import Context, ResourceError
+from infra.targets.billed import Billed
+from infra.targets.errors import TargetError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found
 from infra.targets.tpu_vm.provider.tpu_ownership import TAKEN_LABEL, holder_of
 from infra.targets.tpu_vm.startup_script import software_of
 
+_TIMEOUT_S = 1800.0
 
-def billed(context: Context, project: str) -> list[Billed]:
-    """In every zone of a project. Raises ResourceError where Google does not answer."""
-    labelled = tpu_cleanup.labelled(context, f"projects/{project}/locations/{tpu_api.ALL_ZONES}")
+
+def billed(project: str, say: Callable[[str], None]) -> list[Billed]:
+    """In every zone of a project. Raises TargetError where Google does not answer."""
+    with _context(say) as context:
+        labelled = tpu_cleanup.labelled(context, f"projects/{project}/locations/{tpu_api.ALL_ZONES}")
     return [
         Billed(each.name, each.stack, each.state, _with_holder(each), *software_of(each.script)) for each in labelled
     ]
@@ -28,7 +35,17 @@ def _with_holder(thing: Found) -> tuple[tuple[str, str], ...]:
     return tuple((labels | ({STATE_LABEL: holder} if holder else {})).items())
 
 
-def remove(context: Context, names: Collection[str]) -> list[str]:
+def remove(names: Collection[str], say: Callable[[str], None]) -> list[str]:
     """Delete these, and wait until they are gone; returns what was deleted, a request's nodes with it."""
     parents = dict.fromkeys("/".join(name.split("/")[:4]) for name in sorted(names))
-    return tpu_cleanup.remove_labelled(context, parents, lambda found: found.name in names)
+    with _context(say) as context:
+        return tpu_cleanup.remove_labelled(context, parents, lambda found: found.name in names)
+
+
+@contextmanager
+def _context(say: Callable[[str], None]) -> Generator[Context]:
+    """As the provider's resources are called, outside of the engine."""
+    try:
+        yield Context("", time.monotonic() + _TIMEOUT_S, threading.Event(), lambda _: None, say)
+    except ResourceError as error:
+        raise TargetError(str(error)) from None

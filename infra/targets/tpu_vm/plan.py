@@ -1,4 +1,4 @@
-"""What a stack of target `tpu-vm` will be: decided from settings and tables, before anything is asked or bought.
+"""What a stack of target `tpu-vm` asks for: decided from settings and tables, before anything is asked or bought.
 
 Needs no account and no network: names are a function of project and region, so it works before there is a foundation.
 Refuses to own how it is declared (infra/targets/tpu_vm/declare.py). Not run on real hardware.
@@ -6,69 +6,20 @@ Refuses to own how it is declared (infra/targets/tpu_vm/declare.py). Not run on 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-
 from infra import durations
 from infra.google_cloud.api import SCOPE
-from infra.host_software.derive import HostSoftware, host_software
-from infra.names import placeholder_problem
-from infra.paths import TRAINING, WORK
-from infra.preview import limits, stack_facts
-from infra.preview.fit import gate, lookup
-from infra.preview.fit.compile_request import CompileRequest
-from infra.preview.fit.verdict import FitVerdict
-from infra.preview.purchase import Purchase
-from infra.preview.stack_facts import StackFacts
-from infra.runs import run_plan
+from infra.host_software.derive import HostSoftware
+from infra.paths import TRAINING
 from infra.stack_file.cloud_training import Tier
-from infra.stack_file.settings import SettingsError
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from infra.targets.tpu_vm.startup_script import HostScript, startup_script
-from training.run_spec import RunSpec
 
 
-@dataclass(frozen=True)
-class TpuVmPlan:
-    """Everything that `up` will make, and what a reviewer should know before it does."""
-
-    spec: RunSpec
-    software: HostSoftware
-    request: QueuedResourceInputs
-    facts: StackFacts
-    notices: tuple[str, ...]
-
-
-def plan(
-    settings: TpuVmSettings,
-    buying: bool = False,
-    work: Path = WORK,
-    judge: Callable[[CompileRequest], FitVerdict] = lookup.known,
-) -> TpuVmPlan:
-    """What the stack will be. Raises SettingsError for what cannot work; `buying` refuses what a preview only says.
-
-    `judge` says whether the train step fits; by default nothing is compiled for it.
-    """
-    spec, purchase = run_spec(settings), Purchase.of(settings)
-    facts = stack_facts.of_purchase(purchase, spec, judge)
-    warnings = limits.check(purchase, facts.cost, buying)
-    if placeholder := placeholder_problem(settings.project, settings.stack):
-        if buying:
-            raise SettingsError(placeholder)
-        warnings = (*warnings, placeholder)
-    warnings = (*warnings, *gate.gate(purchase, facts.fit.verdict, buying))
-    software = host_software(settings, spec, work)
+def requested(settings: TpuVmSettings, software: HostSoftware) -> QueuedResourceInputs:
+    """What is asked for, with the script that its hosts start with."""
     script = startup_script(host_script(settings, software.bundle), (TRAINING / "bootstrap.sh").read_text())
-    request = request_inputs(settings, script)
-    notices = (*facts.lines(), *software.notices, *warnings)
-    return TpuVmPlan(spec, software, request, facts, notices)
-
-
-def run_spec(settings: TpuVmSettings) -> RunSpec:
-    """What the hosts run; checkpoints go to the foundation's bucket, below the stack's name."""
-    return run_plan.run_spec(settings, settings.runs, None)
+    return request_inputs(settings, script)
 
 
 def host_script(settings: TpuVmSettings, bundle: str) -> HostScript:

@@ -187,6 +187,3 @@ def _name_rule(settings: TpuVmSettings) -> None:
         raise SettingsError(
             f"stack '{settings.stack}' would make nodes named as those of stack '{min(clash)}'; rename one of them"
         )
-
-
-SETTINGS = TpuVmSettings

@@ -7,14 +7,11 @@ from collections.abc import Mapping
 from infra import names
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import NoBucketError, StoreError
-from infra.doctor.finding import Finding, not_asked, ok, wrong
-from infra.doctor.google import Needs, Question
-from infra.google_cloud.google_project import GoogleProject
 from infra.preview import quota
 from infra.preview.purchase import Purchase
 from infra.preview.quota import QuotaNeed
-from infra.stack_file.cloud_training import CloudTrainingSettings
-from infra.targets.foundation.settings import how_to_make
+from infra.stack_file.cloud_training import CloudTrainingSettings, how_to_make_foundation
+from infra.targets.needs import Finding, Needs, Project, Question, not_asked, ok, wrong
 
 BUCKET_PATIENCE_S = 10.0
 
@@ -31,7 +28,7 @@ def training_needs(
     return Needs(services, permissions, more=more)
 
 
-def _quota(project: GoogleProject, service: str, need: QuotaNeed) -> Finding:
+def _quota(project: Project, service: str, need: QuotaNeed) -> Finding:
     """Enough in one of the zones is enough: they are tried in turn. What is in use already is not told."""
     if need.name is None:
         return not_asked("quota", f"no source says which quota holds these {need.amount:,} {need.unit}")
@@ -51,16 +48,14 @@ def _foundation(settings: CloudTrainingSettings) -> Finding:
     try:
         open_store(store, BUCKET_PATIENCE_S).has("wheelhouses/any")
     except NoBucketError:
-        return wrong(
-            "foundation", f"there is no {store}; {how_to_make(settings.project, settings.place, settings.prefix)}"
-        )
+        return wrong("foundation", f"there is no {store}; {how_to_make_foundation(settings)}")
     except StoreError as error:
         return not_asked("foundation", str(error))
     return ok("foundation", f"{store} is there")
 
 
 def _bucket_question(settings: CloudTrainingSettings, key: str, bucket: str) -> Question:
-    def ask(project: GoogleProject) -> Finding:
+    def ask(project: Project) -> Finding:
         location = project.bucket_location(bucket)
         problem = names.bucket_problem(key, bucket, location, settings.place)
         return wrong(key, problem) if problem else ok(key, f"gs://{bucket} is in {location.lower()}")

@@ -1,23 +1,18 @@
-"""What day 2 knows of a stack's hosts (`HostView`) and does with them (`Hosts`), and the `Hosts` of a stack.
+"""What day 2 knows of a stack's hosts (`HostView`) and does with them (`Hosts`), whatever they are.
 
-A target implements both in its folder (infra/targets/<target>/hosts.py): `open_hosts(stack) -> Hosts` where its hosts
-can be reached, `store(settings) -> str`, where they read wheels and bundles. Refuses to know what a host is made of: a
-process, a machine, a pod.
+A target whose hosts can be reached has a subclass of `Hosts`; what it leaves out is a sentence.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
-from typing import Protocol, cast
+from typing import NoReturn
 
-from infra.operate.phases import RUNNING
-from infra.paths import stack_file
-from infra.stack_file import stack_yaml
-from infra.targets import registry
-from infra.targets.registry import Target
+from infra.targets.errors import NotOfferedError
+from infra.targets.phases import RUNNING
 from training.run_spec import RunSpec
 
 
@@ -55,95 +50,61 @@ class OnHost:
     path: str
 
 
-class NoHostsError(Exception):
-    """A stack's hosts cannot be reached; why, in one sentence."""
-
-
-class Hosts(Protocol):
+class Hosts(ABC):
     """The hosts of one stack. Raises LookupError for an index that does not exist."""
 
-    @property
-    def stack(self) -> str: ...
+    def __init__(self, stack: str) -> None:
+        self.stack = stack
 
+    @abstractmethod
     def states(self) -> Sequence[HostView]:
         """Every host, by index; empty where nothing is deployed."""
-        ...
 
-    def metrics(self, index: int) -> Iterator[dict[str, float]]:
-        """What the host's training logged of the current run, one mapping per logged step, oldest first."""
-        ...
-
-    def logs(self, index: int, follow: bool) -> Iterator[str]:
-        """Lines of the host's log; with `follow` until it ends."""
-        ...
-
-    def exec(self, index: int, command: Sequence[str]) -> Generator[str, None, int]:
-        """Run a command on the host: yields the lines it prints, returns its exit code. Closing it ends the command."""
-        ...
-
-    def copy(self, index: int, source: Path | OnHost, destination: Path | OnHost) -> None:
-        """Bring a file from the host or to it."""
-        ...
-
-    def stop(self, progress: Callable[[str], None]) -> None:
-        """Save a checkpoint and end training on all hosts."""
-        ...
-
-    def start(self) -> None:
-        """Start hosts that are not running; training resumes at its last checkpoint."""
-        ...
-
+    @abstractmethod
     def run_spec(self) -> RunSpec | None:
         """What the hosts run; None where nothing is deployed."""
-        ...
 
     def run_location(self) -> str | None:
         """Where the current run keeps checkpoints, metrics and its record: a path or a URL."""
-        ...
+        spec = self.run_spec()
+        return below(spec.output_directory, spec.run_name) if spec else None
+
+    def metrics(self, index: int) -> Iterator[dict[str, float]]:
+        """What the host's training logged of the current run, one mapping per logged step, oldest first."""
+        return iter(())
+
+    def logs(self, index: int, follow: bool) -> Iterator[str]:
+        """Lines of the host's log; with `follow` until it ends."""
+        self._not_offered("logs")
+
+    def exec(self, index: int, command: Sequence[str]) -> Generator[str, None, int]:
+        """Run a command on the host: yields the lines it prints, returns its exit code. Closing it ends the command."""
+        self._not_offered("exec")
+
+    def copy(self, index: int, source: Path | OnHost, destination: Path | OnHost) -> None:
+        """Bring a file from the host or to it."""
+        self._not_offered("copy")
+
+    def stop(self, progress: Callable[[str], None]) -> None:
+        """Save a checkpoint and end training on all hosts."""
+        self._not_offered("stop")
+
+    def start(self) -> None:
+        """Start hosts that are not running; training resumes at its last checkpoint."""
+        self._not_offered("start")
 
     def kept_runs(self) -> Sequence[str]:
         """Where each run of the stack lies, by name, also of runs before and after `pulumi destroy`."""
-        ...
+        self._not_offered("purge")
 
     def delete_kept_runs(self) -> None:
         """Delete them all."""
-        ...
+        self._not_offered("purge")
+
+    def _not_offered(self, verb: str) -> NoReturn:
+        raise NotOfferedError(f"the target of stack '{self.stack}' does not offer `{verb}` (docs/runbook.md)")
 
 
 def below(location: str, *names: str) -> str:
     """A place below a location, which is a path or a URL: a Path would make `gs:/bucket` of `gs://bucket`."""
     return "/".join([location.rstrip("/"), *names])
-
-
-def open_hosts(stack: str) -> Hosts:
-    """The hosts of a stack. Raises NoHostsError where they cannot be reached."""
-    hosts = _part(_target(stack))
-    if hasattr(hosts, "open_hosts"):
-        return cast(ModuleType, hosts).open_hosts(stack)
-    from infra.stack_file import settings  # here: a stack's rules cost 0.2 s, and only the refusal needs them
-
-    try:
-        target = settings.from_file(stack).target
-    except settings.SettingsError as error:
-        raise NoHostsError(str(error)) from None
-    raise NoHostsError(
-        f"stack '{stack}' is of target {target}, whose hosts this command does not reach yet; what is there says: "
-        f"pulumi preview --stack {stack} --diff (docs/runbook.md)"
-    )
-
-
-def store(target: Target, settings: object) -> str:
-    """Where the hosts of a stack that trains read wheels and bundles: a directory or a bucket."""
-    return cast(ModuleType, _part(target)).store(settings)
-
-
-def _part(target: Target | None) -> ModuleType | None:
-    return registry.part(target, "hosts") if target else None
-
-
-def _target(stack: str) -> Target | None:
-    """None where the stack file cannot say it; settings.from_file tells why."""
-    try:
-        return Target(stack_yaml.written(stack_file(stack).read_text(encoding="utf-8"))["target"])
-    except (OSError, KeyError, ValueError):
-        return None

@@ -1,4 +1,4 @@
-"""What runs in a project under our label, as each target says that can leave something billed (its part `orphans`).
+"""What runs in a project under our label, as a target that can leave something billed says it. Pure.
 
 `slipway orphans` looks for what no stack knows, and `slipway gc` for what is used by what runs, whoever has started it.
 """
@@ -6,11 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
 from infra.names import OWNER_LABEL, STATE_LABEL
-from infra.targets import registry
-from infra.targets.registry import Target
 
 
 @dataclass(frozen=True)
@@ -37,9 +34,3 @@ class Billed:
         """Tells apart owners of one label (names.owner_digest); empty for what 0.1.0 has made."""
         digest, dash, _ = dict(self.labels).get(STATE_LABEL, "").partition("-")
         return digest if dash else ""
-
-
-def searchers() -> list[ModuleType]:
-    """The part `orphans` of each target that has one: `billed(context, project)` and `remove(context, names)`."""
-    parts = (registry.part(target, "orphans") for target in Target)
-    return [part for part in parts if part]

@@ -1,0 +1,35 @@
+"""Word of what a stack will use, left in a shared artifact store before anything is made: `slipway gc` keeps it then.
+
+Owns when that cannot be done, and what to do. Refuses to own the record (infra/artifacts/uses.py).
+"""
+
+from __future__ import annotations
+
+from infra.artifacts import uses
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import NoBucketError, StoreError
+from infra.artifacts.uses import Use
+from infra.host_software.derive import HostSoftware
+from infra.names import label_value, stack_label
+from infra.stack_file.cloud_training import CloudTrainingSettings, how_to_make_foundation
+from infra.stack_file.settings import SettingsError
+
+_PATIENCE_S = 20.0  # before anything is made, a bucket that does not answer is better said than waited for
+
+
+def claim(settings: CloudTrainingSettings, software: HostSoftware) -> None:
+    """Raises SettingsError with the command that makes the bucket, where there is none."""
+    try:
+        uses.record(open_store(settings.artifacts, _PATIENCE_S), use_of(settings, software))
+    except NoBucketError:
+        raise SettingsError(
+            f"there is no foundation in {settings.place} yet: no bucket {settings.artifacts}; "
+            f"{how_to_make_foundation(settings)}"
+        ) from None
+    except StoreError as error:
+        raise SettingsError(str(error)) from None
+
+
+def use_of(settings: CloudTrainingSettings, software: HostSoftware) -> Use:
+    """What has to be kept for this stack, whoever runs `slipway gc`."""
+    return Use(label_value(settings.owner), stack_label(settings.stack), software.wheelhouse.id, software.bundle)

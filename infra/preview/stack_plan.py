@@ -1,0 +1,104 @@
+"""What a stack will be and whether it may be, decided once: `pulumi preview`, `slipway preview` and `up` ask here.
+
+Owns the order, which no target can leave: run spec, purchase, facts, limits, placeholder, whether it fits, what the
+target sees where it runs, what hosts install. Refuses to own any of these, and how a plan is declared
+(infra/targets/<target>/declare.py, which knows no price). Reads files, writes nothing, asks nobody but the compiler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+from infra.host_software.derive import HostSoftware, host_software
+from infra.names import placeholder_problem
+from infra.paths import WORK
+from infra.preview import limits, stack_facts
+from infra.preview.fit import gate, lookup
+from infra.preview.fit.compiler import CompileLimits, Progress
+from infra.preview.fit.judge import Ask
+from infra.preview.purchase import Purchase
+from infra.preview.stack_facts import StackFacts
+from infra.stack_file.cloud_settings import CloudSettings
+from infra.stack_file.cloud_training import CloudTrainingSettings, FitCheck
+from infra.stack_file.settings import Settings, SettingsError, StackSettings
+from infra.targets import registry
+from training.run_spec import RunSpec
+
+
+@dataclass(frozen=True)
+class StackPlan[S: StackSettings]:
+    """`notices` is what a preview says of it, line by line."""
+
+    settings: S
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TrainingPlan[S: Settings](StackPlan[S]):
+    """`facts` is None for a stack that buys nothing."""
+
+    spec: RunSpec
+    software: HostSoftware
+    facts: StackFacts | None
+
+
+@overload
+def decide[S: Settings](
+    settings: S, buying: bool = False, progress: Progress | None = None, work: Path = WORK
+) -> TrainingPlan[S]: ...
+@overload
+def decide[S: StackSettings](
+    settings: S, buying: bool = False, progress: Progress | None = None, work: Path = WORK
+) -> StackPlan[S]: ...
+def decide(
+    settings: StackSettings, buying: bool = False, progress: Progress | None = None, work: Path = WORK
+) -> StackPlan[Any]:
+    """Raises SettingsError for what cannot work; `buying` refuses what a preview only says.
+
+    Nothing is compiled without a `progress` to tell of it: what is not known is unknown then.
+    """
+    if not isinstance(settings, Settings):
+        seen = registry.of(settings.target).notices(settings, None)
+        return StackPlan(settings, (*seen, *_placeholder(settings, buying)))
+    target = registry.training(settings.target)
+    spec = target.run_spec(settings)
+    purchase, facts, warnings = purchase_of(settings), None, _placeholder(settings, buying)
+    if purchase:
+        facts = stack_facts.of_purchase(purchase, spec, _ask(purchase, progress))
+        warnings = (
+            *limits.check(purchase, facts.cost, buying),
+            *warnings,
+            *gate.gate(purchase, facts.fit.verdict, buying),
+        )
+    seen = target.notices(settings, spec)
+    software = host_software(settings, spec, work)
+    notices = (*(facts.lines() if facts else ()), *seen, *software.notices, *warnings)
+    return TrainingPlan(settings, notices, spec, software, facts)
+
+
+def facts_of(settings: StackSettings) -> StackFacts | None:
+    """The facts alone, of a stack that may pass its limits; None for one that buys nothing."""
+    purchase = purchase_of(settings)
+    return purchase and stack_facts.of_purchase(purchase, registry.training(settings.target).run_spec(settings))
+
+
+def purchase_of(settings: StackSettings) -> Purchase | None:
+    return Purchase.of(settings) if isinstance(settings, CloudTrainingSettings) else None
+
+
+def _ask(purchase: Purchase, progress: Progress | None) -> Ask:
+    if progress is None or purchase.fit is FitCheck.UNCHECKED:
+        return lookup.known
+    limits = CompileLimits(timeout_s=purchase.fit_timeout_s)
+    return lambda request: lookup.settle(request, limits, progress)
+
+
+def _placeholder(settings: StackSettings, buying: bool) -> tuple[str, ...]:
+    if not isinstance(settings, CloudSettings):
+        return ()
+    problem = placeholder_problem(settings.project, settings.stack)
+    if problem and buying:
+        raise SettingsError(problem)
+    return (problem,) if problem else ()

@@ -1,0 +1,119 @@
+"""What a target is to everybody else: one class, whose defaults say "not offered" in a sentence.
+
+A target's folder has one subclass in its __init__.py, as `TARGET`; registry.py finds it. What is abstract every target
+has, the rest it may leave out. Standard library only, and a method imports its part when it is called: the engine's
+wrapper reads this at every command. Refuses to name a target and to own what any of them does.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from infra.targets.errors import NotOfferedError
+
+if TYPE_CHECKING:
+    from infra.targets.billed import Billed
+    from infra.targets.hosts import Hosts
+    from infra.targets.needs import Needs
+    from training.run_spec import RunSpec
+
+
+class StateBucket(Protocol):
+    """A bucket for Pulumi's state of a whole team. Every call raises TargetError for what was not done."""
+
+    def chosen_backend(self, environment: Mapping[str, str]) -> bool:
+        """Whether the state is no longer in this clone."""
+        ...
+
+    def obstacle(self, settings: Any, environment: Mapping[str, str]) -> str | None:
+        """Why the bucket of a stack's settings cannot be made, in one sentence; None where it can."""
+        ...
+
+    def make_bucket(self, stack: str) -> None: ...
+
+    def stacks_to_move(self) -> list[str]: ...
+
+    def move(self, stack: str, url: str) -> int:
+        """Copy a stack's state to a backend and put the original aside; returns how many resources it has."""
+        ...
+
+
+class TargetContract[S, P](ABC):
+    """A target whose settings are of class `S`, and which declares a plan `P` (infra/preview/stack_plan.py).
+
+    asks: the variables of infra/emulated.py that may put something else where its stacks ask a service.
+    plugins: the engine's plugins that its stacks need besides ours, as `pulumi plugin install resource` names them.
+    """
+
+    asks: frozenset[str] = frozenset()
+    plugins: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """As stack files spell it: the folder's, with '-' for '_'."""
+        return type(self).__module__.rpartition(".")[2].replace("_", "-")
+
+    @property
+    def in_the_cloud(self) -> bool:
+        return bool(self.asks)
+
+    @abstractmethod
+    def settings(self) -> type[S]:
+        """A frozen pydantic model of the keys that its stacks may have."""
+
+    @abstractmethod
+    def declare(self, plan: P) -> None:
+        """Hand a plan to components. Prices, limits and fit are decided by then, and are not its business."""
+
+    def notices(self, settings: S, spec: RunSpec | None) -> tuple[str, ...]:
+        """What a reviewer should know besides what is said of every stack; may look at where the stack will run.
+
+        Raises SettingsError for what cannot work there.
+        """
+        return ()
+
+    def resources(self) -> tuple[Any, ...]:
+        """Its own resources of our provider (infra/providers/resource.py)."""
+        return ()
+
+    def needs(self, settings: S) -> Needs | None:
+        """What `slipway doctor` asks Google for; None asks nothing."""
+        return None
+
+    def billed(self, project: str, say: Callable[[str], None]) -> Sequence[Billed]:
+        """Everything in a project, in any zone, that carries our label and costs money by itself.
+
+        Raises TargetError where that cannot be told.
+        """
+        return ()
+
+    def remove(self, names: Collection[str], say: Callable[[str], None]) -> Sequence[str]:
+        """Delete what `billed` has named and wait until it is gone; returns what was deleted with it."""
+        raise NotOfferedError(f"target {self.name} has nothing that could be deleted: {', '.join(sorted(names))}")
+
+    def hosts(self, stack: str) -> Hosts:
+        """The hosts of a stack, for commands of day 2. Raises TargetError where they cannot be reached."""
+        raise NotOfferedError(f"stack '{stack}' trains nothing: it holds what other stacks stand on")
+
+    def state_bucket(self) -> StateBucket:
+        raise NotOfferedError(f"target {self.name} has no bucket for Pulumi's state; name a foundation, which has one")
+
+
+class TrainingContract[S, P](TargetContract[S, P]):
+    """A target whose stacks train."""
+
+    @abstractmethod
+    def run_spec(self, settings: S) -> RunSpec:
+        """What its hosts run. Raises SettingsError."""
+
+    @abstractmethod
+    def store(self, settings: S) -> str:
+        """Where its hosts read wheels and bundles: a directory or a bucket."""
+
+    def hosts(self, stack: str) -> Hosts:
+        raise NotOfferedError(
+            f"stack '{stack}' is of target {self.name}, whose hosts this command does not reach yet; what is there "
+            f"says: pulumi preview --stack {stack} --diff (docs/runbook.md)"
+        )

@@ -1,0 +1,11 @@
+"""What a target says where it does not do what was asked: one sentence, which every command ends with."""
+
+from __future__ import annotations
+
+
+class TargetError(Exception):
+    """A target cannot do what was asked of it; why, and what to do instead, in one sentence."""
+
+
+class NotOfferedError(TargetError):
+    """A target does not have what was asked for."""

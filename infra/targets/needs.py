@@ -1,0 +1,71 @@
+"""What a stack needs of Google, and the answers: whether one thing is there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class Outcome(StrEnum):
+    OK = "ok"
+    WRONG = "wrong"
+    NOT_ASKED = "not asked"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`said` is one sentence; of what is wrong it has the fix, of what was not asked the reason."""
+
+    what: str
+    verdict: Outcome
+    said: str
+
+
+def ok(what: str, said: str) -> Finding:
+    return Finding(what, Outcome.OK, said)
+
+
+def wrong(what: str, said: str) -> Finding:
+    return Finding(what, Outcome.WRONG, said)
+
+
+def not_asked(what: str, why: str) -> Finding:
+    return Finding(what, Outcome.NOT_ASKED, why)
+
+
+class Project(Protocol):
+    """What can be asked of a Google project; infra/google_cloud/google_project.py says what each answer is."""
+
+    @property
+    def project(self) -> str: ...
+
+    def state(self) -> str: ...
+
+    def enabled_services(self) -> set[str]: ...
+
+    def granted(self, permissions: tuple[str, ...]) -> set[str]: ...
+
+    def granted_on_billing_account(self, billing_account: str, permissions: tuple[str, ...]) -> set[str]: ...
+
+    def quota(self, service: str, name: str, place: str) -> int | None: ...
+
+    def bucket_location(self, bucket: str) -> str: ...
+
+
+type Question = Callable[[Project], Finding]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a stack of one target needs of its project.
+
+    services: without .googleapis.com. permissions: each with the role that allows it. enables_services: `up` enables
+    them itself. more: further questions, by the name of what they ask about.
+    """
+
+    services: tuple[str, ...]
+    permissions: Mapping[str, str]
+    enables_services: bool = False
+    more: Mapping[str, Question] = field(default_factory=dict[str, Question])
