@@ -77,9 +77,13 @@ class Price:
 
 @dataclass(frozen=True)
 class Quota:
-    """A quota that must hold `units` of a row, per zone or region of a project; `dimension` picks a line of it."""
+    """A quota of a service that must hold `units` of a row, per zone or region of a project.
+
+    service: without .googleapis.com. dimension: `key=value`, which picks a line of it.
+    """
 
     api: Api
+    service: str
     on_demand: str | None
     spot: str | None
     dimension: str | None
@@ -278,6 +282,7 @@ def _quotas(family: dict[str, Any], apis: tuple[Api, ...], chips: int, cores_per
     return tuple(
         Quota(
             api=Api(api),
+            service=_document()["quota_services"][api],
             on_demand=_of_size(stated, chips).get("on_demand"),
             spot=_of_size(stated, chips).get("spot"),
             dimension=stated.get("dimension"),

@@ -14,8 +14,8 @@ from infra.preview.stack_plan import TrainingPlan
 from infra.rules import enforce
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.cloud_settings import CloudSettings
-from infra.stack_file.cloud_training import CloudTrainingSettings
-from infra.stack_file.settings import SettingsError
+from infra.stack_file.settings import Owned, SettingsError
+from infra.stack_file.terms import Terms
 from infra.targets import registry
 
 
@@ -29,12 +29,14 @@ def main() -> None:
         text = stack_settings.read(stack)
         settings = stack_settings.from_engine(stack, get_config_env(), get_config_secret_keys_env(), text)
         plan = stack_plan.decide(settings, buying, lambda line: pulumi.log.info(f"fit: {line}", ephemeral=True))
-        if buying and isinstance(settings, CloudTrainingSettings) and isinstance(plan, TrainingPlan):
-            claimed_artifacts.claim(settings, plan.software)
+        if buying and isinstance(settings, Terms) and isinstance(plan, TrainingPlan):
+            claimed_artifacts.claim(settings, registry.training(settings.target).store(settings), plan.software)
     except SettingsError as error:
         raise pulumi.RunError(str(error)) from None
-    if isinstance(settings, CloudSettings):
-        enforce.install(settings.stack, settings.owner, settings.allow)
+    if isinstance(settings, Owned):
+        enforce.install(settings.stack, settings.owner, settings.allow if isinstance(settings, CloudSettings) else ())
+    if isinstance(settings, Terms):
+        enforce.guard_first()
     registry.of(settings.target).declare(plan)
     pulumi.log.info("\n".join(plan.notices))
     if isinstance(plan, TrainingPlan):

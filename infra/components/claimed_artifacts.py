@@ -13,23 +13,25 @@ from infra.host_software.derive import HostSoftware
 from infra.names import label_value, stack_label
 from infra.stack_file.cloud_training import CloudTrainingSettings, how_to_make_foundation
 from infra.stack_file.settings import SettingsError
+from infra.stack_file.terms import Terms
 
 _PATIENCE_S = 20.0  # before anything is made, a bucket that does not answer is better said than waited for
 
 
-def claim(settings: CloudTrainingSettings, software: HostSoftware) -> None:
+def claim(settings: Terms, store: str, software: HostSoftware) -> None:
     """Raises SettingsError with the command that makes the bucket, where there is none."""
     try:
-        uses.record(open_store(settings.artifacts, _PATIENCE_S), use_of(settings, software))
-    except NoBucketError:
+        uses.record(open_store(store, _PATIENCE_S), use_of(settings, software))
+    except NoBucketError as error:
+        if not isinstance(settings, CloudTrainingSettings):
+            raise SettingsError(str(error)) from None
         raise SettingsError(
-            f"there is no foundation in {settings.place} yet: no bucket {settings.artifacts}; "
-            f"{how_to_make_foundation(settings)}"
+            f"there is no foundation in {settings.place} yet: no bucket {store}; {how_to_make_foundation(settings)}"
         ) from None
     except StoreError as error:
         raise SettingsError(str(error)) from None
 
 
-def use_of(settings: CloudTrainingSettings, software: HostSoftware) -> Use:
+def use_of(settings: Terms, software: HostSoftware) -> Use:
     """What has to be kept for this stack, whoever runs `slipway gc`."""
     return Use(label_value(settings.owner), stack_label(settings.stack), software.wheelhouse.id, software.bundle)

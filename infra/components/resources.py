@@ -12,7 +12,13 @@ from typing import Any
 
 import pulumi
 
-from infra.providers.inputs import PreparedDataInputs, RunInputs, StoredBundleInputs, StoredWheelhouseInputs
+from infra.providers.inputs import (
+    PreparedDataInputs,
+    RunInputs,
+    StackGuardInputs,
+    StoredBundleInputs,
+    StoredWheelhouseInputs,
+)
 from infra.providers.resource import ResourceInputs
 
 
@@ -22,6 +28,12 @@ class SlipwayResource[I: ResourceInputs](pulumi.CustomResource):
     def __init__(self, name: str, inputs: I, opts: pulumi.ResourceOptions) -> None:
         props: dict[str, Any] = {field.name: getattr(inputs, field.name) for field in dataclasses.fields(inputs)}
         super().__init__(inputs.token, name, props | dict.fromkeys(inspect.get_annotations(type(self))), opts)
+
+
+class StackGuard(SlipwayResource[StackGuardInputs]):
+    """Declare it first: its delete runs last and removes what the state never learned of."""
+
+    identity: pulumi.Output[str]
 
 
 class StoredWheelhouse(SlipwayResource[StoredWheelhouseInputs]):

@@ -16,31 +16,33 @@ from infra.targets.needs import Finding, Needs, Project, Question, not_asked, ok
 BUCKET_PATIENCE_S = 10.0
 
 
-def training_needs(
-    settings: CloudTrainingSettings, services: tuple[str, ...], permissions: Mapping[str, str], quota_service: str
-) -> Needs:
-    """services, permissions: what the target's own API asks for; quota_service: whose quota slices count against."""
+def training_needs(settings: CloudTrainingSettings, services: tuple[str, ...], permissions: Mapping[str, str]) -> Needs:
+    """services, permissions: what the target's own API asks for."""
     more: dict[str, Question] = {
-        "quota": lambda project: _quota(project, quota_service, quota.of_purchase(Purchase.of(settings))),
+        "quota": lambda project: quota_finding(project, quota.of_purchase(Purchase.of(settings))),
         "foundation": lambda _: _foundation(settings),
     }
     more |= {key: _bucket_question(settings, key, bucket) for key, bucket in settings.buckets_named.items()}
     return Needs(services, permissions, more=more)
 
 
-def _quota(project: Project, service: str, need: QuotaNeed) -> Finding:
+def quota_finding(project: Project, need: QuotaNeed | None) -> Finding:
     """Enough in one of the zones is enough: they are tried in turn. What is in use already is not told."""
+    if need is None:
+        return not_asked("quota", "nothing of it is counted against a quota")
     if need.name is None:
         return not_asked("quota", f"no source says which quota holds these {need.amount:,} {need.unit}")
-    has = {place: project.quota(service, need.name, place) for place in need.places}
+    key, _, value = (need.dimension or "").partition("=")
+    has = {place: project.quota(need.service, need.name, place, {key: value} if key else None) for place in need.places}
     told = {place: amount for place, amount in has.items() if amount is not None}
+    name = f"{need.name} ({need.dimension})" if need.dimension else need.name
     if not told:
-        return not_asked("quota", f"{need.name} has no value for {' or '.join(need.places)}")
+        return not_asked("quota", f"{name} has no value for {' or '.join(need.places)}")
     said = ", ".join(f"{'unlimited' if amount < 0 else f'{amount:,}'} in {place}" for place, amount in told.items())
     if any(amount < 0 or amount >= need.amount for amount in told.values()):
-        return ok("quota", f"{need.name}: {said}, needs {need.amount:,} {need.unit}; what is in use is not told")
+        return ok("quota", f"{name}: {said}, needs {need.amount:,} {need.unit}; what is in use is not told")
     page = f"https://console.cloud.google.com/iam-admin/quotas?project={project.project}"
-    return wrong("quota", f"{need.name}: {said}, but {need.amount:,} {need.unit} are needed; ask for more at {page}")
+    return wrong("quota", f"{name}: {said}, but {need.amount:,} {need.unit} are needed; ask for more at {page}")
 
 
 def _foundation(settings: CloudTrainingSettings) -> Finding:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote
@@ -94,16 +95,23 @@ class GoogleProject:
         answer = self._ask("POST", "cloudbilling", path, {"permissions": permissions})
         return set(answer.get("permissions") or ())
 
-    def quota(self, service: str, name: str, place: str) -> int | None:
+    def quota(self, service: str, name: str, place: str, dimensions: Mapping[str, str] | None = None) -> int | None:
         """How much of a quota the project has in a zone or region; -1 is no limit, None is not told.
 
-        service: without .googleapis.com. Cloud Quotas, projects.locations.services.quotaInfos.get.
+        service: without .googleapis.com. dimensions: what else the quota is counted by, like tpu_family: CT6E; the line
+        that says most of what is asked for counts, and one of another family never. Cloud Quotas,
+        projects.locations.services.quotaInfos.get.
         """
         path = f"/v1/projects/{self._id}/locations/global/services/{service}.googleapis.com/quotaInfos/{quote(name)}"
         rows = cast(list[dict[str, Any]], self._ask("GET", "cloudquotas", path).get("dimensionsInfos") or [])
-        exact = [row for row in rows if place in (row.get("dimensions") or {}).values()]
-        wide = [row for row in rows if not row.get("dimensions") and place in (row.get("applicableLocations") or [])]
-        return next((int(row["details"]["value"]) for row in (*exact, *wide) if row.get("details")), None)
+        told: dict[int, int] = {}  # by how much a line says of what is asked for
+        for row in rows:
+            said: dict[str, str] = row.get("dimensions") or {}
+            here = place in said.values() or place in (row.get("applicableLocations") or [])
+            others = {key for key, value in said.items() if value not in (place, (dimensions or {}).get(key))}
+            if here and not others and row.get("details"):
+                told.setdefault(len(said), int(row["details"]["value"]))
+        return told[max(told)] if told else None
 
     def bucket_location(self, bucket: str) -> str:
         """As the API spells it: `US-CENTRAL1`, `US`."""

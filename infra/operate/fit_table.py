@@ -17,8 +17,8 @@ from infra.preview.fit.measurements import MEASURED, Measured
 from infra.preview.fit.train_step import TrainStep, of_stack
 from infra.preview.fit.verdict import FitVerdict
 from infra.preview.purchase import Purchase
-from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import Settings, any_from_file, stack_names
+from infra.stack_file.terms import Terms
 
 _UNKNOWN = "unknown"
 
@@ -93,7 +93,7 @@ def _row(stack: str, step: TrainStep, verdict: FitVerdict) -> tuple[str, ...]:
 
 
 def _usd_per_hour(step: TrainStep) -> float | None:
-    if not isinstance(step.workload, CloudTrainingSettings):
+    if not isinstance(step.workload, Terms):
         return None
     return cost.of_purchase(Purchase.of(step.workload), step.spec).usd_per_hour
 

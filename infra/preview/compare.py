@@ -64,11 +64,11 @@ def _compared(facts: StackFacts) -> tuple[tuple[str, str], ...]:
         ("mesh", facts.mesh),
         ("run", facts.run),
         ("fit", str(facts.fit)),
-        ("zones", ", ".join(facts.zones)),
+        ("zones", ", ".join(facts.zones) or "-"),
         ("tier", facts.tier),
         ("$ per hour", usd(facts.cost.usd_per_hour)),
         ("$ per run", f"{facts.cost.run_text} ({facts.cost.run_by})"),
-        ("quota", str(facts.quota)),
+        ("quota", str(facts.quota or "-")),
     )
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from infra.preview import prices
 from infra.preview.cost import Cost, usd
 from infra.preview.purchase import Purchase
-from infra.stack_file.cloud_training import Tier
 from infra.stack_file.settings import SettingsError
+from infra.stack_file.terms import Tier
 
 _SMALLER = "a smaller accelerator, fewer slices"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from infra.hardware import Accelerator
 from infra.preview.purchase import Purchase
-from infra.stack_file.cloud_training import Tier
+from infra.stack_file.terms import Tier
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.hardware import Accelerator, Api
-from infra.stack_file import cloud_training
-from infra.stack_file.cloud_training import CloudTrainingSettings, FitCheck, Tier
+from infra.stack_file import terms
+from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import Workload
+from infra.stack_file.terms import FitCheck, Terms, Tier
 
 
 @dataclass(frozen=True)
 class Purchase:
     """Slices for a workload. Money in US dollars, `max_runtime` and `fit_timeout_s` in seconds.
 
-    A limit that is None limits nothing. `price_usd_per_chip_hour` is the stack's own word, above every price list.
+    A limit that is None limits nothing. `region` is '-' and `zones` are none outside of Google's cloud.
+    `price_usd_per_chip_hour` is the stack's own word, above every price list.
     """
 
     workload: Workload
@@ -34,13 +36,13 @@ class Purchase:
     max_usd_per_run: float | None
 
     @classmethod
-    def of(cls, settings: CloudTrainingSettings) -> Purchase:
+    def of(cls, settings: Terms) -> Purchase:
         return cls(
             workload=settings,
             api=settings.api,
             tier=settings.tier,
             region=settings.place,
-            zones=settings.zones,
+            zones=settings.zones if isinstance(settings, CloudTrainingSettings) else (),
             fit=settings.fit,
             fit_timeout_s=settings.fit_timeout_s,
             max_runtime=settings.max_runtime,
@@ -70,4 +72,4 @@ class Purchase:
     @property
     def file(self) -> str:
         """The stack's file, as sentences name it."""
-        return cloud_training.where(self.workload)
+        return terms.where(self.workload)

@@ -9,27 +9,39 @@ from dataclasses import dataclass
 
 from infra.hardware import QuotaScope
 from infra.preview.purchase import Purchase
-from infra.stack_file.cloud_training import Tier
+from infra.stack_file.terms import Tier
 
 
 @dataclass(frozen=True)
 class QuotaNeed:
-    """`name` is None where no source says it. `amount` of `unit` (chips or cores) in each of `places`."""
+    """`amount` of `unit` (chips or cores) in each of `places`, of a service's quota.
+
+    `name` is None where no source says it; `dimension` (`key=value`) picks a line of it.
+    """
 
     name: str | None
     amount: int
     unit: str
     places: tuple[str, ...]
+    service: str = ""
+    dimension: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.name or 'unknown'}: {self.amount:,} {self.unit} in {' or '.join(self.places)}"
+        of = f" ({self.dimension})" if self.dimension else ""
+        return f"{self.name or 'unknown'}{of}: {self.amount:,} {self.unit} in {' or '.join(self.places)}"
 
 
-def of_purchase(purchase: Purchase) -> QuotaNeed:
-    """Spot and flex-start use the preemptible quota; what reserved and guaranteed use, no source says."""
+def of_purchase(purchase: Purchase) -> QuotaNeed | None:
+    """Spot and flex-start use the preemptible quota; what reserved and guaranteed use, no source says.
+
+    None outside of Google's cloud, where nothing is counted.
+    """
+    if not purchase.zones:
+        return None
     quota = purchase.row.quota(purchase.api)
     if quota is None:
         return QuotaNeed(None, purchase.chips, "chips", purchase.zones)
     name = {Tier.ON_DEMAND: quota.on_demand, Tier.SPOT: quota.spot, Tier.FLEX_START: quota.spot}.get(purchase.tier)
     places = purchase.zones if quota.scope is QuotaScope.ZONE else (purchase.region,)
-    return QuotaNeed(name, quota.units * purchase.slices, str(quota.unit), places)
+    amount = quota.units * purchase.slices
+    return QuotaNeed(name, amount, str(quota.unit), places, quota.service, quota.dimension)

@@ -56,7 +56,7 @@ class StackFacts:
     zones: tuple[str, ...]
     tier: str
     cost: Cost
-    quota: QuotaNeed
+    quota: QuotaNeed | None
     fit: Fit
 
     def lines(self) -> tuple[str, ...]:
@@ -71,16 +71,17 @@ class StackFacts:
         """What stands below the size, each with its title."""
         hourly, per_chip = self.cost.usd_per_hour, self.cost.usd_per_chip_hour
         hour = f"{usd(hourly)} = {self.chips:,} chips x {usd_price(per_chip)} ({self.cost.price_by})"
+        order = " (tried in this order)" if len(self.zones) > 1 else ""
         run = f"{self.cost.run_text} = {self.cost.hours or 0:,.1f} hours ({self.cost.run_by})"
         return (
             ("mesh", self.mesh),
             ("run", f"{self.run}: {self.model}, {self.steps:,} steps of {self.tokens_per_step:,} tokens"),
             ("fit", str(self.fit)),
-            ("zones", ", ".join(self.zones) + (" (tried in this order)" if len(self.zones) > 1 else "")),
+            *((("zones", f"{', '.join(self.zones)}{order}"),) if self.zones else ()),
             ("tier", self.tier),
             ("$/hour", f"{UNKNOWN}: {self.cost.price_by}" if hourly is None else hour),
             ("$/run", f"{UNKNOWN}: {self.cost.why_unknown}" if self.cost.usd_per_run is None else run),
-            ("quota", str(self.quota)),
+            *((("quota", str(self.quota)),) if self.quota else ()),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from infra.preview.fit.judge import Ask
 from infra.preview.purchase import Purchase
 from infra.preview.stack_facts import StackFacts
 from infra.stack_file.cloud_settings import CloudSettings
-from infra.stack_file.cloud_training import CloudTrainingSettings, FitCheck
 from infra.stack_file.settings import Settings, SettingsError, StackSettings
+from infra.stack_file.terms import FitCheck, Terms
 from infra.targets import registry
 from training.run_spec import RunSpec
 
@@ -85,7 +85,7 @@ def facts_of(settings: StackSettings) -> StackFacts | None:
 
 
 def purchase_of(settings: StackSettings) -> Purchase | None:
-    return Purchase.of(settings) if isinstance(settings, CloudTrainingSettings) else None
+    return Purchase.of(settings) if isinstance(settings, Terms) else None
 
 
 def _ask(purchase: Purchase, progress: Progress | None) -> Ask:

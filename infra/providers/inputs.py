@@ -14,6 +14,15 @@ from infra.providers.resource import ignored, replaces, updates
 
 
 @dataclass(frozen=True)
+class StackGuardInputs:
+    token: ClassVar[str] = "slipway:stack:StackGuard"
+    target: str = replaces()
+    place: str = replaces()  # where it may leave something billed, as the target's `billed` takes it
+    stack: str = replaces()  # its label
+    owner: str = ignored()
+
+
+@dataclass(frozen=True)
 class StoredWheelhouseInputs:
     token: ClassVar[str] = "slipway:artifacts:Wheelhouse"
     store: str = replaces()  # a directory or gs://bucket/prefix

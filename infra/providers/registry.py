@@ -7,11 +7,13 @@ from typing import Any
 from infra.providers.prepared_data_resource import PreparedDataResource
 from infra.providers.resource import Resource
 from infra.providers.run_resource import RunResource
+from infra.providers.stack_guard_resource import StackGuardResource
 from infra.providers.stored_bundle_resource import StoredBundleResource
 from infra.providers.stored_wheelhouse_resource import StoredWheelhouseResource
 from infra.targets import registry
 
 RESOURCES: tuple[Resource[Any], ...] = (
+    StackGuardResource(),
     StoredWheelhouseResource(),
     StoredBundleResource(),
     PreparedDataResource(),

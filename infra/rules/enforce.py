@@ -47,6 +47,24 @@ def install(stack: str, owner: str, allowed: Sequence[str]) -> None:
     pulumi.runtime.register_stack_transformation(guard)
 
 
+def guard_first() -> None:
+    """Refuse what is declared before the stack's guard: what it makes could outlive a killed `up`, and be billed."""
+    guarded = False
+
+    def check(args: pulumi.ResourceTransformationArgs) -> None:
+        nonlocal guarded
+        if not isinstance(args.resource, pulumi.CustomResource) or isinstance(args.resource, pulumi.ProviderResource):
+            return
+        if not guarded and not args.type_.endswith(":StackGuard"):
+            raise GuardrailError(
+                f"{args.type_} '{args.name}' is declared before the stack's guard; a target whose stacks are paid for "
+                f"declares a StackGuard first (docs/adding-a-target.md)"
+            )
+        guarded = True
+
+    pulumi.runtime.register_stack_transformation(check)
+
+
 def to_wire(value: Any, translate: bool = True) -> Any:
     """Inputs as on the wire; what is not set is left out, what is not known yet stays the SDK's object."""
     kind = cast(type[Any], type(value))

@@ -1,52 +1,22 @@
-"""Keys of every stack that trains in the cloud, whichever target: where, on which terms, for how much; and their rules.
+"""Keys of every stack that trains in Google's cloud, whichever target: where, in which network, as whom; their rules.
 
-Owns what the hardware table, names and the file itself can tell. Refuses to own what one service asks for beyond that
-(infra/targets/<target>/settings.py), names (infra/names.py), prices (infra/preview/) and whether a zone has capacity:
-nobody knows that before asking.
+Owns what the hardware table, names and the file itself can tell. Refuses to own the terms (terms.py), what one service
+asks for beyond that (infra/targets/<target>/settings.py), names (infra/names.py) and whether a zone has capacity, which
+nobody knows before asking.
 """
 
 from __future__ import annotations
 
 import re
-from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from infra import durations, hardware, names
-from infra.hardware import Api
+from infra import hardware, names
 from infra.names import SECRET_NAME, Names
 from infra.stack_file.cloud_settings import CloudSettings
-from infra.stack_file.settings import SYNTHETIC, Absent, Settings, SettingsError, StackSettings, Workload, every
-
-
-class Tier(StrEnum):
-    """On which terms the zone gives its chips."""
-
-    ON_DEMAND = "on-demand"
-    SPOT = "spot"
-    RESERVED = "reserved"
-    GUARANTEED = "guaranteed"
-    FLEX_START = "flex-start"  # v2alpha1's; the slice is taken back after max_runtime
-
-
-class FitCheck(StrEnum):
-    """Whether `up` asks for the TPU compiler's word that the train step fits."""
-
-    CHECKED = "checked"
-    UNCHECKED = "unchecked"
-
-
-def _tier(value: object) -> object:
-    return Tier.SPOT if value == "best-effort" else value  # the old name of spot
-
-
-def seconds(value: object) -> object:
-    return durations.seconds(value) if isinstance(value, str) else value
-
-
-type Seconds = Annotated[int, BeforeValidator(seconds), Field(ge=1, le=366 * 86_400)]
-type Usd = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+from infra.stack_file.settings import SYNTHETIC, Absent, Settings, SettingsError, every
+from infra.stack_file.terms import Terms, Tier, where
 
 
 def _labels(value: dict[str, str]) -> dict[str, str]:
@@ -70,31 +40,17 @@ def _tags(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-class CloudTrainingSettings(CloudSettings, Settings):
-    """Times in seconds, money in US dollars. `zones` are tried in their order and lie in one region.
-
-    A target says by which `api` it buys, and as `offered_as` what that gives.
-    """
-
-    api: ClassVar[Api]
-    offered_as: ClassVar[str]
+class CloudTrainingSettings(CloudSettings, Terms):
+    """`zones` are tried in their order and lie in one region."""
 
     region: Absent[str] = None
     zones: tuple[str, ...] = ()
-    tier: Annotated[Tier, BeforeValidator(_tier)] = Tier.ON_DEMAND
     network: Absent[str] = None
     subnet: Absent[str] = None
     service_account: Absent[str] = None
     labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default_factory=dict)
     tags: Annotated[tuple[str, ...], AfterValidator(_tags)] = ()
     host_secrets: tuple[Annotated[str, Field(pattern=f"^{SECRET_NAME.pattern}$")], ...] = ()
-    max_chips: Absent[Annotated[int, Field(ge=1)]] = None
-    max_usd_per_hour: Absent[Usd] = None
-    max_usd_per_run: Absent[Usd] = None
-    max_runtime: Absent[Seconds] = None
-    price_usd_per_chip_hour: Absent[Usd] = None
-    fit: FitCheck = FitCheck.CHECKED
-    fit_timeout_s: Annotated[int, Field(ge=1, le=86_400)] = 300
 
     @property
     def place(self) -> str:
@@ -156,7 +112,8 @@ class CloudTrainingSettings(CloudSettings, Settings):
         return self.model_copy(update={"zones": tuple(dict.fromkeys(there))})
 
     def check_place(self) -> None:
-        for rule in (_api_rule, _zone_rule, _spot_rule, _network_rule, _bucket_rule, _data_rule):
+        super().check_place()
+        for rule in (_zone_rule, _spot_rule, _network_rule, _bucket_rule, _data_rule):
             rule(self)
 
 
@@ -165,11 +122,6 @@ def one_line(value: str | None) -> str | None:
     if value is not None and not re.fullmatch(r"[\x21-\x7e]{1,512}", value):
         raise ValueError("spaces or characters beyond ASCII in it; give the name or path as `gcloud` prints it")
     return value
-
-
-def where(workload: Workload | StackSettings) -> str:
-    """The file, as sentences name it."""
-    return f"stacks/Pulumi.{workload.stack}.yaml"
 
 
 def how_to_make_foundation(settings: CloudTrainingSettings) -> str:
@@ -184,18 +136,6 @@ def how_to_make_foundation(settings: CloudTrainingSettings) -> str:
     return (
         f"copy a stacks/Pulumi.foundation.*.yaml to stacks/Pulumi.foundation.{region}.yaml, write region {region} and "
         f"project {project} into it, and run: pulumi up --stack foundation.{region}"
-    )
-
-
-def _api_rule(settings: CloudTrainingSettings) -> None:
-    row = settings.row
-    if settings.api in row.apis:
-        return
-    if row.platform == "cpu":
-        raise SettingsError(f"accelerator '{row.name}' is this machine's; write `target: local` in {where(settings)}")
-    raise SettingsError(
-        f"accelerator '{row.name}' is not offered as {settings.offered_as}, only by: {', '.join(row.apis)}; "
-        f"choose one of `slipway hardware {settings.api}` in {where(settings)}"
     )
 
 

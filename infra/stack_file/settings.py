@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from infra import hardware
+from infra import hardware, names
 from infra.hardware import Accelerator
 from infra.paths import SHARED, STACKS, stack_file
 from infra.stack_file import maxtext_fields, model_file, stack_yaml
@@ -54,6 +54,23 @@ def _empty_is_absent(value: object) -> object:
 type Absent[T] = Annotated[T | None, BeforeValidator(_empty_is_absent)]
 
 
+def without[T](problem: Callable[[T], str | None]) -> AfterValidator:
+    """Refuses a value of which `problem` has one, in its words."""
+
+    def check(value: T) -> T:
+        if sentence := problem(value):
+            raise ValueError(sentence)
+        return value
+
+    return AfterValidator(check)
+
+
+def _owner_problem(owner: str) -> str | None:
+    if names.label_value(owner):
+        return None
+    return "has no letter or digit; give a name or an e-mail address, for it labels what is billed"
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # only the class that is used is built
 
@@ -80,6 +97,12 @@ class StackSettings(_Frozen):
     def place(self) -> str:
         """The region that it is in; `-` is this machine."""
         return "-"
+
+
+class Owned(StackSettings):
+    """A stack that is paid for: `owner` labels what is billed, and what it uses of a shared artifact store."""
+
+    owner: Annotated[str, Field(min_length=1), without(_owner_problem)]
 
 
 class Workload(_Frozen):

@@ -82,8 +82,8 @@ class TargetContract[S, P](ABC):
         """What `slipway doctor` asks Google for; None asks nothing."""
         return None
 
-    def billed(self, project: str, say: Callable[[str], None]) -> Sequence[Billed]:
-        """Everything in a project, in any zone, that carries our label and costs money by itself.
+    def billed(self, place: str, say: Callable[[str], None]) -> Sequence[Billed]:
+        """Everything in a project, or in what stands for one, that has our label and costs money by itself.
 
         Raises TargetError where that cannot be told.
         """

@@ -31,7 +31,11 @@ class ApiError(Exception):
 
 @dataclass
 class GoogleProject:
-    """What there is. quotas: by name, then by zone or region; `default` is for places without a line of their own."""
+    """What there is.
+
+    quotas: by name, then by zone or region, with `key=value` of a further dimension behind a space; `default` is for
+    what has no line of its own.
+    """
 
     project: str = "real-project"
     state: str = "ACTIVE"
@@ -106,9 +110,12 @@ class GoogleApis(HttpEmulator):
             raise ApiError(404, f"QuotaInfo {name} of {service} is not found.")
         rows: list[dict[str, Any]] = []
         for place, value in self.project.quotas[name].items():
-            places: dict[str, Any] = {"applicableLocations": ["us-east5-b", "us-east5-a"]}
+            places: dict[str, Any] = {"applicableLocations": ["us-east5-b", "us-east5-a", "us-east5"]}
             if place != "default":
-                places = {"dimensions": {"zone": place}, "applicableLocations": [place]}
+                location, *further = place.split()
+                dimensions = {"zone" if location.count("-") > 1 else "region": location}
+                dimensions |= dict(each.split("=") for each in further)
+                places = {"dimensions": dimensions, "applicableLocations": [location]}
             rows.append(places | {"details": {"value": str(value)}})
         return {"quotaId": name, "service": service, "dimensionsInfos": rows}
 

@@ -1,6 +1,7 @@
-"""A target is a folder and a line in the registry: a copy of the tree gets one, and every command works with it.
+"""A target is a folder and a line in the registry: a copy of the tree gets two, and every command works with them.
 
-The target declares Compute Engine instances, which the stand-in for Google's plugin makes.
+`demo-vm` declares Compute Engine instances, which the stand-in for Google's plugin makes. `demo-cluster` has no Google
+project: a directory stands for somebody's own cluster, for whose GPUs it pays. Neither has a word about money or fit.
 """
 
 from __future__ import annotations
@@ -8,28 +9,33 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from infra.emulators.object_store import ObjectStore
 from tests.engine.clone import Clone, said
 
 STACK = "demo-vm-v6e-8"
-FOLDER = Path(__file__).parent / "demo_vm"
+CLUSTER = "demo-cluster-h100-1"
+HERE = Path(__file__).parent
+MODEL = {"model_name": "llama2-7b", "per_device_batch_size": 1, "max_target_length": 2048}
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    """With the folder, the registry's line, and a stack file that `slipway stack new` has written."""
+    """With the folders, the registry's lines, and a stack file that `slipway stack new` has written."""
     clone = Clone.make(tmp_path_factory.mktemp("folder") / "clone")
-    folder = clone.directory / "infra" / "targets" / "demo_vm"
-    folder.mkdir()
-    for part in FOLDER.glob("*.py.txt"):
-        (folder / part.name.removesuffix(".txt")).write_text(part.read_text())
-    registry = clone.directory / "infra" / "targets" / "registry.py"
-    line = '    FOUNDATION = "foundation"\n'
+    targets = clone.directory / "infra" / "targets"
+    for demo in ("demo_vm", "demo_cluster"):
+        (targets / demo).mkdir()
+        for part in (HERE / demo).glob("*.py.txt"):
+            (targets / demo / part.name.removesuffix(".txt")).write_text(part.read_text())
+    registry, line = targets / "registry.py", '    FOUNDATION = "foundation"\n'
     assert registry.read_text().count(line) == 1
-    registry.write_text(registry.read_text().replace(line, f'{line}    DEMO_VM = "demo-vm"\n'))
+    demos = '    DEMO_VM = "demo-vm"\n    DEMO_CLUSTER = "demo-cluster"\n'
+    registry.write_text(registry.read_text().replace(line, line + demos))
     new = "stack new v6e-8 --target demo-vm --zone us-east5-b --project try-it"
     written = clone.run("slipway", *new.split())
     assert written.returncode == 0, said(written)
@@ -37,16 +43,94 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return clone
 
 
+@pytest.fixture
+def cluster(clone: Clone, tmp_path: Path) -> Path:
+    """A cluster, and a stack of one node with 8 GPUs in it."""
+    settings(clone, tmp_path)
+    return tmp_path
+
+
+def settings(clone: Clone, cluster: Path, **changes: Any) -> None:
+    values: dict[str, Any] = {"target": "demo-cluster", "accelerator": "h100-1", "cluster": str(cluster), "steps": 100}
+    values |= {"owner": "me@example.com", "data": "synthetic", "price_usd_per_chip_hour": 2.7, "training": MODEL}
+    config = {f"slipway:{key}": value for key, value in (values | changes).items()}
+    path = clone.directory / "stacks" / f"Pulumi.{CLUSTER}.yaml"
+    salt = yaml.safe_load(path.with_name("Pulumi.local.yaml").read_text())["encryptionsalt"]
+    path.write_text(yaml.safe_dump({"encryptionsalt": salt, "config": config}))
+
+
 @pytest.fixture(autouse=True)
 def stand_ins(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Google's plugin and its buckets, on this machine."""
     root = tmp_path_factory.mktemp("google")
-    with ObjectStore(root / "buckets", ("try-it-slipway-us-east5-artifacts",)) as store:
+    with ObjectStore(root / "buckets", ("slipway-artifacts-us-east5-try-it",)) as store:
         monkeypatch.setenv("HOME", str(root))
         monkeypatch.setenv("NO_GCE_CHECK", "true")
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
         monkeypatch.setenv("SLIPWAY_STANDIN_STATE", str(root / "state"))
         yield
+
+
+def test_a_target_without_a_word_about_money_is_stopped_by_its_limits(clone: Clone, cluster: Path) -> None:
+    settings(clone, cluster, max_usd_per_hour=1)
+    limit = "an hour costs $21.60 = 8 chips x $2.7, max_usd_per_hour is 1.00 in "
+    assert limit in said(clone.run("slipway", "preview", CLUSTER))
+    assert limit in said(clone.pulumi("preview", CLUSTER))
+    assert limit in said(clone.pulumi("up", CLUSTER))
+    settings(clone, cluster, max_chips=1)
+    assert "has 8 chips, max_chips is 1" in said(clone.pulumi("up", CLUSTER))
+    settings(clone, cluster, max_usd_per_hour=30, price_usd_per_chip_hour="")
+    assert "what an hour costs is unknown: no source prices on-demand h100" in said(clone.pulumi("up", CLUSTER))
+    settings(clone, cluster, training=MODEL | {"per_device_batch_size": 128})
+    assert "llama2-7b does not fit h100-1: out of memory: " in said(clone.pulumi("up", CLUSTER))
+    assert not any(cluster.iterdir()), "nothing was made"
+
+
+def test_a_target_without_google(clone: Clone, cluster: Path) -> None:
+    preview = clone.run("slipway", "preview", CLUSTER)
+    assert preview.returncode == 0, said(preview)
+    assert f"{CLUSTER}: 8 chips = 1 slice x 1 host x 8" in preview.stdout
+    assert "by an estimate that may be 25% off, no compiler" in preview.stdout
+    assert "$21.60 = 8 chips x $2.70 (price_usd_per_chip_hour of the stack)" in preview.stdout
+    assert "quota" not in preview.stdout
+    up = clone.pulumi("up", CLUSTER)
+    assert up.returncode == 0, said(up)
+    assert clone.status(CLUSTER)["phase"] == "training"
+    stop, start = clone.run("slipway", "stop", CLUSTER), clone.run("slipway", "start", CLUSTER)
+    assert f"{CLUSTER}: interrupted at step" in stop.stdout
+    assert f"{CLUSTER}: started" in start.stdout
+    assert '"phase": "training"' in clone.run("slipway", "logs", CLUSTER).stdout
+    (node,) = (cluster / "nodes").iterdir()
+    lost = node.with_name(f"{node.stem}9.json")  # as a killed `up` leaves one
+    lost.write_text(node.read_text())
+    others = node.with_name(f"{node.stem}8.json")
+    others.write_text(node.read_text().replace('"state": "', '"state": "other-'))
+    destroy = clone.pulumi("destroy", CLUSTER)
+    assert destroy.returncode == 0, said(destroy)
+    assert f"deleted {lost}, which the state did not know" in said(destroy)
+    assert list((cluster / "nodes").iterdir()) == [others], "another state's is out of its reach"
+    others.unlink()
+    for verb, sentence in (
+        (("purge", CLUSTER), f"the target of stack '{CLUSTER}' does not offer `purge`"),
+        (("backend", "init", CLUSTER), "target demo-cluster has no bucket for Pulumi's state"),
+        (("logs", STACK), f"the target of stack '{STACK}' does not offer `logs`"),
+    ):
+        left_out = clone.run("slipway", *verb)
+        assert (left_out.returncode, left_out.stderr.count("\n")) == (2, 1), said(left_out)
+        assert left_out.stderr.startswith(f"error: {sentence}")
+
+
+def test_what_is_paid_for_is_declared_behind_a_guard(clone: Clone, cluster: Path) -> None:
+    declare = clone.directory / "infra" / "targets" / "demo_cluster" / "declare.py"
+    whole = declare.read_text()
+    line = next(line for line in whole.splitlines() if "guard = StackGuard(" in line)
+    declare.write_text(
+        whole.replace(line, "    guard = None").replace("depends_on=[guard]", "").replace("guard.identity", "''")
+    )
+    preview = clone.pulumi("preview", CLUSTER)
+    declare.write_text(whole)
+    assert preview.returncode != 0
+    assert "slipway:demo:Node 'node-0' is declared before the stack's guard" in said(preview)
 
 
 def test_preview_up_status_and_destroy(clone: Clone) -> None:

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -21,10 +22,13 @@ import yaml
 
 from infra import names
 from infra.doctor import this_machine
+from infra.doctor.cloud_training import quota_finding
 from infra.doctor.findings import findings
 from infra.doctor.google import of_google
 from infra.emulated import QUESTIONS
 from infra.emulators.object_store import ObjectStore
+from infra.google_cloud import google_project
+from infra.preview.quota import QuotaNeed
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import check
 from infra.targets.foundation import doctor as foundation_doctor
@@ -163,6 +167,19 @@ def test_up_enables_the_apis_of_a_foundation_but_not_the_one_that_enables(google
         "not enabled: serviceusage, tpu; run: gcloud services enable serviceusage.googleapis.com tpu.googleapis.com "
         "--project real-project",
     )
+
+
+def test_a_quota_of_another_family_is_not_taken_for_ones_own(google: GoogleApis) -> None:
+    name = "TPUS-PER-TPU-FAMILY-per-project-region"
+    google.project.quotas = {name: {"us-east5 tpu_family=CT5P": 4096, "us-east5 tpu_family=CT6E": 0, "default": 8}}
+    project = google_project.GoogleProject("real-project", google_project.account())
+    need = QuotaNeed(name, 32, "chips", ("us-east5",), "compute", "tpu_family=CT6E")
+    short = quota_finding(project, need)
+    assert (short.verdict, short.said.partition(", but ")[0]) == ("wrong", f"{name} (tpu_family=CT6E): 0 in us-east5")
+    assert quota_finding(project, replace(need, dimension="tpu_family=CT5P")).said.startswith(
+        f"{name} (tpu_family=CT5P): 4,096 in us-east5, needs 32 chips"
+    )
+    assert project.quota("compute", name, "us-east5", {"tpu_family": "CT5LP"}) == 8, "unset is the default's"
 
 
 def test_what_could_not_be_asked_says_why(google: GoogleApis) -> None:

@@ -38,7 +38,9 @@ def facts_of(settings: TpuVmSettings) -> StackFacts:
 
 
 def quota_of(settings: TpuVmSettings) -> quota.QuotaNeed:
-    return quota.of_purchase(Purchase.of(settings))
+    need = quota.of_purchase(Purchase.of(settings))
+    assert need
+    return need
 
 
 def check_limits(settings: TpuVmSettings, buying: bool) -> tuple[str, ...]:

@@ -81,6 +81,7 @@ def test_example_is_a_size_of_the_foundations_region_with_its_quota() -> None:
     assert isinstance(size, TpuVmSettings)
     assert size.place == foundation.region
     need = quota.of_purchase(Purchase.of(size))
+    assert need
     assert f"--quota-id={need.name} --dimensions=zone={need.places[0]} --preferred-value={need.amount} " in PAGE
     for secret in foundation.secrets:
         assert f"gcloud secrets versions add {foundation.names.secret_id(secret)} " in PAGE

@@ -27,8 +27,8 @@ from infra.preview.fit.train_step import TrainStep, of_stack
 from infra.preview.fit.verdict import FitVerdict, Traffic, VerdictError, from_text, to_text
 from infra.preview.purchase import Purchase
 from infra.preview.stack_plan import decide
-from infra.stack_file.cloud_training import FitCheck
 from infra.stack_file.settings import SettingsError, any_from_file, stack_names
+from infra.stack_file.terms import FitCheck
 from infra.targets.tpu_vm import TARGET
 from infra.targets.tpu_vm.settings import TpuVmSettings
 

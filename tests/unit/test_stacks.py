@@ -24,8 +24,8 @@ from infra.preview.purchase import Purchase
 from infra.preview.stack_plan import decide
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.cloud_training import Tier
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_text, stack_names
+from infra.stack_file.terms import Tier
 from infra.targets.registry import Target
 from infra.targets.tpu_vm import TARGET
 from infra.targets.tpu_vm.plan import host_script, request_inputs, requested
@@ -79,7 +79,7 @@ def test_shipped_stacks_plan_and_agree_with_themselves(stack: str) -> None:
     assert planned.spec.output_directory.startswith(f"gs://{tpu.names.checkpoints_bucket}/")
     assert planned.facts
     assert planned.facts.cost.usd_per_hour and planned.facts.cost.usd_per_run, "no shipped stack is without a price"
-    assert planned.facts.quota.name
+    assert planned.facts.quota and planned.facts.quota.name
     assert "vocab_size" not in planned.spec.maxtext, "a model by name has its own"
 
 

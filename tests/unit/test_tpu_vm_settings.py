@@ -14,8 +14,8 @@ from infra.paths import ROOT, STACKS
 from infra.preview.stack_plan import decide
 from infra.rules import google_checks
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.cloud_training import Tier
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_engine, from_file, from_text
+from infra.stack_file.terms import Tier
 from infra.targets import registry
 from infra.targets.registry import Target
 from infra.targets.tpu_vm.plan import requested

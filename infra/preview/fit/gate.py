@@ -9,8 +9,8 @@ from infra.preview.fit import levers
 from infra.preview.fit.train_step import TrainStep
 from infra.preview.fit.verdict import FitVerdict
 from infra.preview.purchase import Purchase
-from infra.stack_file.cloud_training import FitCheck
 from infra.stack_file.settings import SettingsError
+from infra.stack_file.terms import FitCheck
 
 
 def gate(purchase: Purchase, verdict: FitVerdict, buying: bool) -> tuple[str, ...]:

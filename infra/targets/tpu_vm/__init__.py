@@ -43,10 +43,10 @@ class TpuVm(TrainingContract["TpuVmSettings", "TrainingPlan[TpuVmSettings]"]):
 
         return doctor.needs(settings)
 
-    def billed(self, project: str, say: Callable[[str], None]) -> Sequence[Billed]:
+    def billed(self, place: str, say: Callable[[str], None]) -> Sequence[Billed]:
         from infra.targets.tpu_vm import orphans
 
-        return orphans.billed(project, say)
+        return orphans.billed(place, say)
 
     def remove(self, names: Collection[str], say: Callable[[str], None]) -> Sequence[str]:
         from infra.targets.tpu_vm import orphans

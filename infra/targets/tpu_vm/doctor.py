@@ -21,4 +21,4 @@ PERMISSIONS: Mapping[str, str] = {
 
 
 def needs(settings: TpuVmSettings) -> Needs:
-    return training_needs(settings, SERVICES, PERMISSIONS, quota_service="tpu")
+    return training_needs(settings, SERVICES, PERMISSIONS)

@@ -15,8 +15,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from infra import durations
 from infra.hardware import Api
 from infra.names import COMPUTE_LIMIT, COMPUTE_NAME
-from infra.stack_file.cloud_training import CloudTrainingSettings, Seconds, Tier, one_line, seconds, where
+from infra.stack_file.cloud_training import CloudTrainingSettings, one_line
 from infra.stack_file.settings import Absent, SettingsError, stack_names
+from infra.stack_file.terms import Seconds, Tier, seconds, where
 
 RESERVATION = re.compile(r"(projects|folders|organizations)/[^/]+/locations/(?P<zone>[^/]+)/reservations/[^/]+")
 ANY_RESERVATION = "-"  # of the zone that the project may use

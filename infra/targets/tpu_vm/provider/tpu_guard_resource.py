@@ -7,12 +7,11 @@ tpu-vm stack: data disks are the user's own, boot disks go with their node. Not 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from infra.names import owner_digest
 from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
+from infra.providers.stack_guard_resource import new_identity
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found
 from infra.targets.tpu_vm.provider.tpu_inputs import TpuStackGuardInputs
@@ -31,14 +30,14 @@ class TpuStackGuardResource(Resource[TpuStackGuardInputs]):
         return any(_of_stack(context, str(outputs["label"]), self._parents(outputs)))
 
     def create(self, context: Context, new: TpuStackGuardInputs) -> tuple[str, Outputs]:
-        return f"{new.project}/{new.label}", {"searched": sorted(new.zones), "identity": _new_identity(new)}
+        return f"{new.project}/{new.label}", {"searched": sorted(new.zones), "identity": new_identity(new.owner)}
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
         return {}
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: TpuStackGuardInputs) -> Outputs:
         searched = sorted({*outputs.get("searched", []), *new.zones})
-        return {"searched": searched, "identity": outputs.get("identity") or _new_identity(new)}
+        return {"searched": searched, "identity": outputs.get("identity") or new_identity(new.owner)}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         project, label, parents = str(outputs["project"]), str(outputs["label"]), self._parents(outputs)
@@ -65,10 +64,6 @@ class TpuStackGuardResource(Resource[TpuStackGuardInputs]):
 
     def _parents(self, outputs: Outputs) -> list[str]:
         return [f"projects/{outputs['project']}/locations/{zone}" for zone in outputs["searched"]]
-
-
-def _new_identity(new: TpuStackGuardInputs) -> str:
-    return f"{owner_digest(new.owner)}-{uuid.uuid4().hex[:12]}"
 
 
 def _of_stack(context: Context, label: str, parents: list[str]) -> Iterator[str]:

@@ -1,0 +1,84 @@
+"""On which terms a stack takes its chips, and for how much at most: keys of all that is paid for, in whichever cloud.
+
+Owns what the hardware table and the file itself can tell. Refuses to own where it is (cloud_training.py has Google's),
+prices and what follows of a limit (infra/preview/).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import BeforeValidator, Field
+
+from infra import durations
+from infra.hardware import Api
+from infra.stack_file.settings import Absent, Owned, Settings, SettingsError, StackSettings, Workload
+
+
+class Tier(StrEnum):
+    """On which terms the zone gives its chips."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    RESERVED = "reserved"
+    GUARANTEED = "guaranteed"
+    FLEX_START = "flex-start"  # v2alpha1's; the slice is taken back after max_runtime
+
+
+class FitCheck(StrEnum):
+    """Whether `up` asks for the TPU compiler's word that the train step fits."""
+
+    CHECKED = "checked"
+    UNCHECKED = "unchecked"
+
+
+def _tier(value: object) -> object:
+    return Tier.SPOT if value == "best-effort" else value  # the old name of spot
+
+
+def seconds(value: object) -> object:
+    return durations.seconds(value) if isinstance(value, str) else value
+
+
+type Seconds = Annotated[int, BeforeValidator(seconds), Field(ge=1, le=366 * 86_400)]
+type Usd = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+
+
+class Terms(Owned, Settings):
+    """Times in seconds, money in US dollars.
+
+    A target says by which `api` its accelerators are had, and as `offered_as` what that gives.
+    """
+
+    api: ClassVar[Api]
+    offered_as: ClassVar[str]
+
+    tier: Annotated[Tier, BeforeValidator(_tier)] = Tier.ON_DEMAND
+    max_chips: Absent[Annotated[int, Field(ge=1)]] = None
+    max_usd_per_hour: Absent[Usd] = None
+    max_usd_per_run: Absent[Usd] = None
+    max_runtime: Absent[Seconds] = None
+    price_usd_per_chip_hour: Absent[Usd] = None
+    fit: FitCheck = FitCheck.CHECKED
+    fit_timeout_s: Annotated[int, Field(ge=1, le=86_400)] = 300
+
+    def check_place(self) -> None:
+        _api_rule(self)
+
+
+def where(workload: Workload | StackSettings) -> str:
+    """The file, as sentences name it."""
+    return f"stacks/Pulumi.{workload.stack}.yaml"
+
+
+def _api_rule(settings: Terms) -> None:
+    row = settings.row
+    if settings.api in row.apis:
+        return
+    if row.platform == "cpu":
+        raise SettingsError(f"accelerator '{row.name}' is this machine's; write `target: local` in {where(settings)}")
+    raise SettingsError(
+        f"accelerator '{row.name}' is not offered as {settings.offered_as}, only by: {', '.join(row.apis)}; "
+        f"choose one of `slipway hardware {settings.api}` in {where(settings)}"
+    )
