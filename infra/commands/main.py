@@ -16,7 +16,6 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from infra.commands.terminal import fail
 from infra.paths import TOOLS
 from infra.targets.errors import TargetError
 
@@ -52,6 +51,8 @@ class Verbs(TyperGroup):
         try:
             return super().invoke(ctx)
         except TargetError as error:
+            from infra.commands.terminal import fail  # here: `--help` imports no verb and none of what they share
+
             fail(str(error))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

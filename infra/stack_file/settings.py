@@ -152,8 +152,8 @@ def from_engine(
     what a stack does not say is the settings' own default (and no target knows another's keys). What it cannot tell
     any more is in the stack file's `text`, where there is one: it refuses whatever from_text refuses.
     """
-    if text is not None:
-        from_text(stack, text)
+    written = None if text is None else _written(stack, text)
+    settings = None if written is None else _of_values(stack, written)
     values: dict[str, Any] = {}
     for key, handed_over in config.items():
         if not key.startswith(NAMESPACE):
@@ -164,16 +164,20 @@ def from_engine(
         value = stack_yaml.of_engine(name, handed_over)
         if not stack_yaml.is_default(name, value):
             values[name] = value
-    return _of_values(stack, values)
+    said = {name: value for name, value in (written or {}).items() if not stack_yaml.is_default(name, value)}
+    return settings if settings and said == values else _of_values(stack, values)
 
 
 def from_text(stack: str, text: str) -> StackSettings:
     """Settings from a stack file's text, read as the engine reads it. Raises SettingsError for no mapping, too."""
+    return _of_values(stack, _written(stack, text))
+
+
+def _written(stack: str, text: str) -> dict[str, Any]:
     try:
-        values = stack_yaml.written(text)
+        return stack_yaml.written(text)
     except StackFileError as error:
         raise SettingsError(f"stacks/Pulumi.{stack}.yaml {error}") from None
-    return _of_values(stack, values)
 
 
 def _of_values(stack: str, values: Mapping[str, Any]) -> StackSettings:
