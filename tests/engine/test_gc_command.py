@@ -15,7 +15,7 @@ from infra.emulated import TPU
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
 from infra.host_software.bundle import Bundle
-from infra.targets.tpu_vm.startup_script import HostScript, startup_script
+from infra.vm_hosts.startup_script import HostScript, startup_script
 from tests.engine.clone import Clone, said
 from tests.unit.tpu_stack import Stack, wanted
 

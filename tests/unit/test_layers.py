@@ -76,12 +76,13 @@ _CONTRACT = ("contract", "errors", "registry", "hosts", "phases", "billed", "nee
 _BASE = ("targets", *(f"targets.{name}" for name in _CONTRACT))
 _MORE = {
     "targets.foundation": ("rules", "engine", "standins"),  # its buckets, and moving the engine's state into one
-    "targets.tpu_vm": ("google_cloud", "doctor"),
+    "targets.tpu_vm": ("google_cloud", "doctor", "vm_hosts"),
 }
 ROOMS: dict[str, tuple[str, ...]] = {
     "rules": (),
     "artifacts": (),
     "emulators": (),
+    "vm_hosts": (),
     "stack_file": ("rules",),
     "host_software": ("stack_file", "artifacts"),
     "runs": ("stack_file", "artifacts", "host_software"),

@@ -31,7 +31,7 @@ from infra.targets.tpu_vm import TARGET
 from infra.targets.tpu_vm.plan import host_script, request_inputs, requested
 from infra.targets.tpu_vm.provider.tpu_inputs import body, problems
 from infra.targets.tpu_vm.settings import TpuVmSettings
-from infra.targets.tpu_vm.startup_script import HEADER, startup_script
+from infra.vm_hosts.startup_script import HEADER, startup_script
 from tests.suite.soak import cases
 from training.run_spec import parse
 from training.sharding import resolve_mesh

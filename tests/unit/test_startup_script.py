@@ -18,7 +18,7 @@ from infra.paths import TRAINING
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.targets.tpu_vm.plan import host_script
 from infra.targets.tpu_vm.settings import TpuVmSettings
-from infra.targets.tpu_vm.startup_script import (
+from infra.vm_hosts.startup_script import (
     METADATA_LIMIT,
     HostScript,
     StartupScriptError,

@@ -14,8 +14,8 @@ import pytest
 from infra.names import STACK_LABEL
 from infra.paths import ROOT
 from infra.providers.input_types import UNKNOWN
-from infra.providers.resource import OnChange, ResourceError
-from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource, ready_hosts
+from infra.providers.resource import OnChange
+from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource
 from infra.targets.tpu_vm.provider.tpu_guard_resource import TpuStackGuardResource
 from infra.targets.tpu_vm.provider.tpu_inputs import (
     METADATA_LIMIT,
@@ -222,12 +222,3 @@ def test_what_has_ended_is_asked_for_anew_and_waited_for_anew() -> None:
         assert resource.planned(state | {"made": "m"}, {})["made"] is UNKNOWN
     assert resource.drift({"state": "ACTIVE", "differs": ["labels of q"]}) == ["differs"]
     assert resource.planned({"state": "ACTIVE", "differs": ["labels of q"], "made": "m"}, {})["made"] == "m"
-
-
-def test_hosts_are_ready_once_they_have_left_bootstrap() -> None:
-    def said(phase: str) -> str:
-        return json.dumps({"bundle": "b", "status": {"phase": phase, "reason": "no luck"}})
-
-    assert ready_hosts([said("booting"), said("bootstrapping"), said("training"), said("finished")]) == 2
-    with pytest.raises(ResourceError, match="a host has failed: no luck; mend it and run"):
-        ready_hosts([said("failed")])

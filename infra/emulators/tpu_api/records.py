@@ -142,7 +142,7 @@ class GuestAttribute:
     value: str
 
 
-# What a host publishes when it is ready, as infra/targets/tpu_vm/startup_script.py writes it.
+# What a host publishes when it is ready, as infra/vm_hosts/startup_script.py writes it.
 HOST_READY = GuestAttribute("slipway", "status", '{"bundle": "emulated", "status": {"phase": "training"}}')
 
 

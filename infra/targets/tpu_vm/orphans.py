@@ -14,7 +14,7 @@ from infra.targets.errors import TargetError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found
 from infra.targets.tpu_vm.provider.tpu_ownership import TAKEN_LABEL, holder_of
-from infra.targets.tpu_vm.startup_script import software_of
+from infra.vm_hosts.startup_script import software_of
 
 _TIMEOUT_S = 1800.0
 

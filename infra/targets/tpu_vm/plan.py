@@ -13,7 +13,7 @@ from infra.paths import TRAINING
 from infra.stack_file.terms import Tier
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
 from infra.targets.tpu_vm.settings import TpuVmSettings
-from infra.targets.tpu_vm.startup_script import HostScript, startup_script
+from infra.vm_hosts.startup_script import HostScript, startup_script
 
 
 def requested(settings: TpuVmSettings, software: HostSoftware) -> QueuedResourceInputs:

@@ -8,9 +8,8 @@ hardware.
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -23,10 +22,10 @@ from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_r
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs
 from infra.targets.tpu_vm.provider.tpu_request import Known
 from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
+from infra.vm_hosts import guest_report
+from infra.vm_hosts.guest_report import HostFailedError
 
 SECONDS_PER_CALL = 10.0  # of waiting: six calls a minute
-GUEST_ATTRIBUTE = "slipway/status"  # infra/targets/tpu_vm/startup_script.py writes it
-_BEFORE_READY = ("booting", "bootstrapping")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0  # after all zones have failed once
 
 
@@ -127,7 +126,11 @@ class _Wait:
         random.shuffle(waiting)  # a host that has failed is seen, whichever it is
         for name in waiting:
             path = f"{self.request.parent(self.zone)}/nodes/{name}"
-            self.hosts_of[name] = ready_hosts(tpu_api.guest_attributes(self.context, path, GUEST_ATTRIBUTE))
+            said = tpu_api.guest_attributes(self.context, path, guest_report.ATTRIBUTE)
+            try:
+                self.hosts_of[name] = guest_report.ready_hosts(said)
+            except HostFailedError as error:
+                raise ResourceError(str(error)) from None
             self.calls += 1
             if self.hosts_of[name] < per_node:
                 return
@@ -172,18 +175,3 @@ class _Wait:
 
 def _rounded(seconds: float) -> str:
     return f"{int(seconds)}s" if seconds < 60 else f"{int(seconds // 60)}m"
-
-
-def ready_hosts(values: Iterable[str]) -> int:
-    """How many hosts have said that training has begun (or is over). Raises ResourceError for one that has failed."""
-    ready = 0
-    for value in values:
-        try:
-            status: Any = json.loads(value)["status"]
-            phase = str(status["phase"])
-        except (ValueError, KeyError, TypeError):
-            continue  # half written: the host says it again
-        if phase == "failed":
-            raise ResourceError(f"a host has failed: {status['reason']}; mend it and run `pulumi up` again")
-        ready += phase not in _BEFORE_READY
-    return ready

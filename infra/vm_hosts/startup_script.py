@@ -1,4 +1,4 @@
-"""The startup script of TPU VM hosts: settings in, shell text out. Pure.
+"""The startup script of hosts in VMs: settings in, shell text out. Pure.
 
 Owns what a host does at every boot before training/bootstrap.sh takes over: it writes bootstrap.sh and two systemd
 services (one trains, one reports readiness as a guest attribute) and starts them. Refuses to own what bootstrap does,
@@ -12,6 +12,9 @@ import re
 import shlex
 from dataclasses import dataclass
 from string import Template
+
+from infra.targets.phases import BOOTING
+from infra.vm_hosts.guest_report import ATTRIBUTE
 
 METADATA_LIMIT = 256 * 1024  # bytes of one metadata value
 HEADER = "# {stack}: {slices} slices x {hosts} hosts x {chips} chips"
@@ -51,6 +54,8 @@ def startup_script(host: HostScript, bootstrap: str) -> str:
         bundle=shlex.quote(host.bundle),
         secrets="\n".join(f"{secret_variable(name)} {path}" for name, path in host.secrets) or "# none",
         bootstrap=bootstrap.rstrip("\n"),
+        guest_attribute=ATTRIBUTE,
+        booting=BOOTING,
     )
     size = len(text.encode())
     if size > METADATA_LIMIT:
@@ -143,17 +148,17 @@ done <"$$here/secrets"
 exec bash "$$here/bootstrap.sh"
 SLIPWAY_RUN
 
-# The service that tells SliceReady how far this host is: the guest attribute slipway/status.
+# The service that tells SliceReady how far this host is: the guest attribute $guest_attribute.
 put "$$home/report.sh" <<'SLIPWAY_REPORT'
 #!/usr/bin/env bash
 set -euo pipefail
 here=$$(cd "$$(dirname "$$0")" && pwd)
 # shellcheck source=/dev/null
 source "$$here/variables.sh"
-attribute=http://$${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance/guest-attributes/slipway/status
+attribute=http://$${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance/guest-attributes/$guest_attribute
 said=
 while true; do
-  status=$$(cat "$$here/host/status.json" 2>/dev/null || printf '{"phase": "booting"}')
+  status=$$(cat "$$here/host/status.json" 2>/dev/null || printf '{"phase": "$booting"}')
   phase=$$(sed -n 's/.*"phase": "\([a-z]*\)".*/\1/p' <<<"$$status")
   if [[ -n "$$phase" && "$$phase" != "$$said" ]]; then
     report="{\"bundle\": \"$$SLIPWAY_BUNDLE\", \"status\": $$status}"
