@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
@@ -52,7 +51,7 @@ class FoundationSettings(CloudSettings):
     egress: Egress = Egress.NONE
     subnet_cidr: str = "10.0.0.0/20"
     secrets: tuple[str, ...] = ("wandb", "huggingface")
-    budget_usd: Absent[Annotated[int, Field(ge=1)]] = None
+    budget_usd: int = Field(0, ge=0)
     budget_billing_account: Absent[str] = None
     soft_delete_days: int = 7
 
@@ -106,6 +105,6 @@ class FoundationSettings(CloudSettings):
 
     @model_validator(mode="after")
     def _budget_is_whole(self) -> FoundationSettings:
-        if (self.budget_usd is None) != (self.budget_billing_account is None):
+        if bool(self.budget_usd) != bool(self.budget_billing_account):
             raise ValueError("budget_usd and budget_billing_account go together; give both, or leave both out")
         return self
