@@ -41,19 +41,23 @@ class Egress(StrEnum):
 
 
 class FoundationSettings(CloudSettings):
-    """One foundation. Money is in US dollars.
-
-    `soft_delete_days` is how long a deleted object can be brought back: 0 is not at all.
-    """
+    """One foundation."""
 
     target: Target = Target.FOUNDATION
     region: Region
+    """Of a foundation, where it is."""
     egress: Egress = Egress.NONE
+    """`none` or `nat` - whether a foundation's hosts reach the internet. Google's services they always reach."""
     subnet_cidr: str = "10.0.0.0/20"
+    """A foundation's private addresses; /20 is 4,092 hosts."""
     secrets: tuple[str, ...] = ("wandb", "huggingface")
+    """A foundation's secrets, by name. Values are added by hand and never in a stack file."""
     budget_usd: int = Field(0, ge=0)
+    """US dollars per month over all that the owner's label is on; alerts, and stops nothing. 0 is no budget."""
     budget_billing_account: Absent[str] = None
+    """The billing account of that budget, like 012345-6789AB-CDEF01."""
     soft_delete_days: int = 7
+    """How long what is deleted from a foundation's buckets can be brought back (and is billed), 7 to 90; 0 is off."""
 
     @property
     def place(self) -> str:
