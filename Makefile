@@ -11,7 +11,7 @@ ONLY ?=
 BIN := .venv/bin
 HOST_PYTHON = $$(tools/host-env.sh)
 
-.PHONY: help setup up preview destroy lint test quick quick-tests soak test-times defects coverage flaky test-gcloud bench golden lock
+.PHONY: help setup up preview destroy lint test quick quick-tests soak test-times defects coverage flaky test-gcloud bench golden lock keys
 
 help:
 	@sed -n '1,3s/^# //p' Makefile
@@ -89,3 +89,7 @@ bench: setup
 CHANNEL ?= stable
 lock: setup
 	@tools/lock.sh $(CHANNEL)
+
+# Writes `config:` of Pulumi.yaml anew from the settings classes of all targets; after any change of a key.
+keys: setup
+	@$(BIN)/python -m infra.stack_file.project_schema

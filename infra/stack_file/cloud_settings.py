@@ -15,8 +15,11 @@ type Region = Annotated[str, without(names.region_problem)]
 
 
 class CloudSettings(Owned):
-    """`allow` names the rules of infra/rules/guardrails.py that the stack breaks on purpose."""
+    """A stack in Google's cloud."""
 
     project: Annotated[str, without(names.project_problem)]
+    """The Google Cloud project's id, domain-scoped (`example.com:x`) or not. `my-project` previews only."""
     prefix: Annotated[str, without(names.prefix_problem)] = "slipway"
+    """What all names in the project begin with; a foundation and the stacks on it have the same."""
     allow: Annotated[tuple[str, ...], without(guardrails.unknown_rules)] = ()
+    """Rules of infra/rules/guardrails.py that this stack breaks on purpose."""

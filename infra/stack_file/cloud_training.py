@@ -41,16 +41,24 @@ def _tags(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class CloudTrainingSettings(CloudSettings, Terms):
-    """`zones` are tried in their order and lie in one region."""
+    """A stack that trains in Google's cloud."""
 
     region: Absent[str] = None
+    """Where it trains, in any of the accelerator's zones there; `zones` says which."""
     zones: tuple[str, ...] = ()
+    """Zones of one region, in the order to try them."""
     network: Absent[str] = None
+    """Another network than the foundation's; goes with `subnet`."""
     subnet: Absent[str] = None
+    """Another subnet than the foundation's; goes with `network`."""
     service_account: Absent[str] = None
+    """E-mail of another service account for the hosts than the foundation's."""
     labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default_factory=dict)
+    """Labels of the nodes, beside those of owner and stack."""
     tags: Annotated[tuple[str, ...], AfterValidator(_tags)] = ()
+    """Network tags of the nodes."""
     host_secrets: tuple[Annotated[str, Field(pattern=f"^{SECRET_NAME.pattern}$")], ...] = ()
+    """Secrets of the foundation that hosts read at their start, by name - wandb, huggingface, ..."""
 
     @property
     def place(self) -> str:

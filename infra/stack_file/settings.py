@@ -92,6 +92,8 @@ class StackSettings(_Frozen):
 
     stack: str
     target: Target
+    """The kind of place the stack runs - `local` (host processes on this machine), `tpu-vm` (TPU slices by a queued
+    resource) or `foundation` (what those stand on, one per region)."""
 
     @property
     def place(self) -> str:
@@ -103,26 +105,35 @@ class Owned(StackSettings):
     """A stack that is paid for: `owner` labels what is billed, and what it uses of a shared artifact store."""
 
     owner: Annotated[str, Field(min_length=1), without(_owner_problem)]
+    """Who answers for the bill - a name or an e-mail address, the label slipway-owner of everything billed."""
 
 
 class Workload(_Frozen):
-    """What is trained on which slices, wherever those are.
-
-    `training` holds MaxText fields as the user wrote them, checked against its schema.
-    """
+    """What is trained on which slices, wherever those are."""
 
     stack: str
     accelerator: str
+    """A row of infra/hardware.yaml, spelled as its vendor does; `cpu-8` is 2 hosts x 4 virtual CPU devices."""
     slices: int = Field(1, ge=1, le=512)
+    """How many slices of that accelerator train together."""
     steps: int = Field(ge=1, le=100_000_000)
+    """The step the run ends at. More steps than before resumes the run."""
     data: str = Field("stdlib", min_length=1)
+    """What it trains on - a glob, file or directory of text or JSON lines, several separated by ';', `stdlib` (the
+    interpreter's own standard library) or `synthetic`."""
     data_options: DataOptions = DataOptions.model_construct()
+    """text_key, vocab_size, tokenizer, heldout_fraction, record_bytes, max_epochs, seed."""
     run_name: Absent[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]] = None
+    """Names the run. Empty - the stack plus a short hash of its settings, so other settings are another run."""
     training: dict[str, Any] = {}
+    """MaxText fields, checked against training/maxtext_schema.json."""
     channel: Channel = Channel.STABLE
+    """`stable` or `nightly` - which lock of training/locks/ the hosts install."""
     model_file: Absent[str] = None  # written as `training.model_file`
     overlay: Absent[str] = None
+    """A directory of wheels that replace the locked ones of their packages (a fork, a nightly jax or libtpu)."""
     python_archive: Absent[str] = None
+    """A relocatable CPython 3.12 (tar.gz) for hosts whose base has none, or `fetch` for the one uv fetches."""
 
     @property
     def row(self) -> Accelerator:

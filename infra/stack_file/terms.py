@@ -41,7 +41,7 @@ def seconds(value: object) -> object:
     return durations.seconds(value) if isinstance(value, str) else value
 
 
-type Seconds = Annotated[int, BeforeValidator(seconds), Field(ge=1, le=366 * 86_400)]
+type Seconds = Annotated[int, BeforeValidator(seconds, json_schema_input_type=str), Field(ge=1, le=366 * 86_400)]
 type Usd = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 
@@ -55,13 +55,22 @@ class Terms(Owned, Settings):
     offered_as: ClassVar[str]
 
     tier: Annotated[Tier, BeforeValidator(_tier)] = Tier.ON_DEMAND
+    """`on-demand`, `spot`, `reserved`, `guaranteed` or `flex-start` (with `max_runtime`); `best-effort` is the old name
+    of spot."""
     max_chips: Absent[Annotated[int, Field(ge=1)]] = None
+    """More chips than this stop preview and up."""
     max_usd_per_hour: Absent[Usd] = None
+    """A higher cost stops preview and up; an unknown one stops up."""
     max_usd_per_run: Absent[Usd] = None
+    """As max_usd_per_hour, for the whole run."""
     max_runtime: Absent[Seconds] = None
+    """Length of the run that its cost is computed from, like 24h. Only tier flex-start ends with it (at most 7d)."""
     price_usd_per_chip_hour: Absent[Usd] = None
+    """Your own price, instead of the list price of infra/hardware.yaml."""
     fit: FitCheck = FitCheck.CHECKED
+    """`checked` or `unchecked` - whether `up` needs the TPU compiler's word that the train step fits the HBM."""
     fit_timeout_s: Annotated[int, Field(ge=1, le=86_400)] = 300
+    """How many seconds a preview may compile for an answer that is not known yet."""
 
     def check_place(self) -> None:
         _api_rule(self)

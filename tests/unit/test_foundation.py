@@ -51,6 +51,7 @@ def test_budget_counts_what_carries_the_owners_label() -> None:
     assert plan.budget is not None
     assert (plan.budget.usd_per_month, plan.budget.label) == (500, ("slipway-owner", "ada-example-com"))
     assert "billingbudgets" in plan.services.names
+    assert foundation.plan(made(budget_usd=0)).budget is None
 
 
 @pytest.mark.parametrize(

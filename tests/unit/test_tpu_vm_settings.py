@@ -16,8 +16,6 @@ from infra.rules import google_checks
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_engine, from_file, from_text
 from infra.stack_file.terms import Tier
-from infra.targets import registry
-from infra.targets.registry import Target
 from infra.targets.tpu_vm.plan import requested
 from infra.targets.tpu_vm.provider.tpu_inputs import problems
 from infra.targets.tpu_vm.settings import TpuVmSettings
@@ -223,24 +221,3 @@ def test_engine_and_file_read_the_same_settings(stack: str) -> None:
     every = {f"slipway:{key}": declared["default"] for key, declared in SCHEMA.items() if "default" in declared}
     engine = {key: value if isinstance(value, str) else json.dumps(value) for key, value in (every | config).items()}
     assert from_engine(stack, engine) == any_from_file(stack)
-
-
-@pytest.mark.parametrize("target", list(Target))
-def test_defaults_of_the_schema_are_those_of_the_settings(target: Target) -> None:
-    """So that leaving out what the engine has filled in changes nothing, and the schema tells the truth."""
-    fields = registry.of(target).settings().model_fields
-    for name, field in fields.items():
-        if name in ("stack", "target", "model_file"):
-            continue
-        assert name in SCHEMA, f"{name} of target {target} is not declared in Pulumi.yaml"
-        if field.is_required():
-            continue
-        default = field.get_default(call_default_factory=True)
-        declared = SCHEMA[name].get("default")
-        if declared in ("", 0) and default is None:
-            continue
-        shown = default.model_dump() if hasattr(default, "model_dump") else default
-        if name in ("wait_deadline", "data_options", "coordinator_port"):
-            continue  # written as 24h; spelled by DataOptions; 0 is a value
-        assert declared == (list(shown) if isinstance(shown, tuple) else shown), name
-    assert all("description" in declared for declared in SCHEMA.values())

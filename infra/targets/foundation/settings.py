@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
@@ -42,19 +41,23 @@ class Egress(StrEnum):
 
 
 class FoundationSettings(CloudSettings):
-    """One foundation. Money is in US dollars.
-
-    `soft_delete_days` is how long a deleted object can be brought back: 0 is not at all.
-    """
+    """One foundation."""
 
     target: Target = Target.FOUNDATION
     region: Region
+    """Of a foundation, where it is."""
     egress: Egress = Egress.NONE
+    """`none` or `nat` - whether a foundation's hosts reach the internet. Google's services they always reach."""
     subnet_cidr: str = "10.0.0.0/20"
+    """A foundation's private addresses; /20 is 4,092 hosts."""
     secrets: tuple[str, ...] = ("wandb", "huggingface")
-    budget_usd: Absent[Annotated[int, Field(ge=1)]] = None
+    """A foundation's secrets, by name. Values are added by hand and never in a stack file."""
+    budget_usd: int = Field(0, ge=0)
+    """US dollars per month over all that the owner's label is on; alerts, and stops nothing. 0 is no budget."""
     budget_billing_account: Absent[str] = None
+    """The billing account of that budget, like 012345-6789AB-CDEF01."""
     soft_delete_days: int = 7
+    """How long what is deleted from a foundation's buckets can be brought back (and is billed), 7 to 90; 0 is off."""
 
     @property
     def place(self) -> str:
@@ -106,6 +109,6 @@ class FoundationSettings(CloudSettings):
 
     @model_validator(mode="after")
     def _budget_is_whole(self) -> FoundationSettings:
-        if (self.budget_usd is None) != (self.budget_billing_account is None):
+        if bool(self.budget_usd) != bool(self.budget_billing_account):
             raise ValueError("budget_usd and budget_billing_account go together; give both, or leave both out")
         return self

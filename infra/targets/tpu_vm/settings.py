@@ -56,14 +56,25 @@ class TpuVmSettings(CloudTrainingSettings):
     offered_as: ClassVar[str] = "a TPU VM"
 
     reservation: Absent[str] = None
+    """The reservation of tier reserved: a name, `-` for any, or
+    projects/<project>/locations/<zone>/reservations/<name>; folders/... and organizations/... too."""
     min_duration: Absent[Seconds] = None
+    """How long tier guaranteed guarantees the chips, like 12h."""
     valid_until: Absent[Moment] = None
+    """When a request that still waits ends itself - after a length of time (6h) or at a time (RFC 3339)."""
     valid_after: Absent[Moment] = None
+    """When a request may be served at the earliest - after a length of time (6h) or at a time (RFC 3339)."""
     runtime_version: Absent[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]] = None
+    """Another TPU VM image than the accelerator's in infra/hardware.yaml."""
     data_disks: tuple[DataDisk, ...] = ()
+    """Persistent disks that exist already, each with source_disk and mode (read-only or read-write)."""
     wait: bool = True
-    wait_deadline: Seconds = 86_400
+    """Whether `up` waits until every host reports that it has begun."""
+    wait_deadline: Seconds = Field("24h", validate_default=True)
+    """How long `up` waits; the request stays in the queue, and the next `up` goes on waiting."""
     take_over: Absent[Annotated[str, Field(pattern=r"^[0-9a-f]{6,12}(-[0-9a-f]{12}){0,2}$")]] = None
+    """A running request of another clone that this one is to have, as the refusal of `up` names it; it is not deleted,
+    and the other clone no longer has it."""
 
     @property
     def request(self) -> str:
