@@ -249,7 +249,7 @@ def of_0_1_0(stack: Stack) -> Stack:
 @pytest.fixture
 def old(api: TpuApi, monkeypatch: pytest.MonkeyPatch) -> Stack:
     """A stack whose guard and request are of 0.1.0: nothing says which state has made it."""
-    monkeypatch.setattr("infra.targets.tpu_vm.provider.tpu_guard_resource._new_identity", lambda _: "")
+    monkeypatch.setattr("infra.targets.tpu_vm.provider.tpu_guard_resource.new_identity", lambda _: "")
     stack = stack_of(api)
     stack.up()
     monkeypatch.undo()
