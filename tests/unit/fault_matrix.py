@@ -36,7 +36,7 @@ from infra.providers.resource import ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
 from infra.targets.tpu_vm.provider.tpu_ownership import holder_of
-from tests.unit.tpu_stack import EmulatedContext, Stack, wanted
+from tests.unit.tpu_stack import EmulatedContext, Stack, labels_in, wanted
 
 SURVIVES, UP, DESTROY, OUTLIVED = "survives", "killed, then up", "killed, then destroy", "provider outlives its engine"
 ENDS = (SURVIVES, UP, DESTROY, OUTLIVED)
@@ -130,16 +130,12 @@ def _taking_over(stack: Stack, _: Cloud) -> None:
     other = Stack(stack.request, stack.advance)
     other.up()
     labels = {**wanted().labels, OWNER_LABEL: "bob"}
-    stack.owner, stack.request = "bob", wanted(labels=labels, take_over=_holding(other))
+    stack.owner, stack.request = "bob", wanted(labels=labels, take_over=other.holding)
 
 
 def _taken_over(stack: Stack, _: Cloud) -> None:
     stack.up()
-    Stack(wanted(take_over=_holding(stack)), stack.advance).up()
-
-
-def _holding(stack: Stack) -> str:
-    return f"{stack.state['guard']['outputs']['identity']}-{stack.state['request']['outputs']['made']}"
+    Stack(wanted(take_over=stack.holding), stack.advance).up()
 
 
 def _up(stack: Stack) -> None:
@@ -402,12 +398,7 @@ def _recover(case: Case, api: TpuApi, stack: Stack, said: str) -> None:
 
 def _holders(cloud: Cloud) -> dict[str, tuple[int, str]]:
     """Which requests are there, and which state has each."""
-    found: dict[str, tuple[int, str]] = {}
-    for name, request in cloud.requests.items():
-        nodes = [cloud.nodes[node].message for node in request.node_names if node in cloud.nodes]
-        labels = tpu_cleanup.labels_of(tpu_api.types().QueuedResource.wrap(request.message), nodes)
-        found[name] = (request.number, holder_of(labels))
-    return found
+    return {name: (request.number, holder_of(labels_in(cloud, name))) for name, request in cloud.requests.items()}
 
 
 def _recover_beside_another(case: Case, api: TpuApi, stack: Stack, before: dict[str, tuple[int, str]]) -> None:
