@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from infra.emulated import TPU
-from infra.emulators.tpu_api import Cloud, Timings, TpuApi
+from infra.emulators.tpu_api import Cloud, FaultKind, Timings, TpuApi
 from infra.names import OWNER_LABEL, STATE_LABEL
 from infra.providers.resource import ResourceError
 from infra.targets.tpu_vm.provider.tpu_inputs import fingerprint
 from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim, age, tail, with_taker
-from tests.unit.tpu_stack import ZONES, Stack, wanted
+from tests.unit.tpu_stack import ZONES, Stack, labels_in, wanted
 
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
 PATH = "projects/p/locations/us-east5-b/queuedResources/q-s"
@@ -209,6 +209,34 @@ def test_the_key_names_one_request_of_one_state_and_never_acts_twice(api: TpuApi
     before = numbers(api)
     assert "go on with it there" in refused(second)
     assert numbers(api) == before
+
+
+@pytest.mark.parametrize("skip", range(3))
+def test_an_answer_about_nodes_that_says_nothing_neither_takes_back_nor_deletes(api: TpuApi, skip: int) -> None:
+    """Nodes say whose a request is and whether it is whole."""
+    first = stack_of(api)
+    first.up()
+    second = stack_of(api, take_over=first.holding)
+    second.up()
+    before, labels = numbers(api), [labels_in(api.cloud, name) for name in api.cloud.requests]
+    for stack in (first, second):
+        api.fail(FaultKind.EMPTY, "ListNodes", skip=skip)
+        stack.request = wanted(labels={**stack.request.labels, "team": "a"}, take_over=stack.request.take_over)
+        if stack is first:
+            assert "go on with it there" in refused(stack)
+        else:
+            stack.up()
+        assert (numbers(api), [labels_in(api.cloud, name) for name in api.cloud.requests]) == (before, labels)
+
+
+def test_the_nodes_of_a_request_are_listed_once_by_a_read_and_once_by_an_update(api: TpuApi) -> None:
+    stack = stack_of(api)
+    stack.up()
+    for act, lists in ((stack.refresh, 2), (stack.up, 2)):  # a refresh reads the request for SliceReady too
+        stack.request = wanted(labels={**stack.request.labels, "team": "a"})
+        listed = len(api.calls_of("ListNodes"))
+        act()
+        assert len(api.calls_of("ListNodes")) - listed == lists
 
 
 @pytest.mark.parametrize("why", ["waits", "other terms", "lost"])
