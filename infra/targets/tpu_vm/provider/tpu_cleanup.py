@@ -98,9 +98,8 @@ def _everything(context: Context, parent: str) -> list[Found]:
     ]
     for node in nodes:
         of_request = labels.get(tpu_ownership.tail(node.queued_resource), {})
-        taken = {key: of_request[key] for key in (tpu_ownership.TAKEN_LABEL,) if key in of_request}
-        labels_now = {**node.labels, **taken}
-        found.append(_found(node.name, labels_now, node.state.name, node.queued_resource, _script([node])))
+        both = {**of_request, **node.labels}  # of who has taken it over only the request's say
+        found.append(_found(node.name, both, node.state.name, node.queued_resource, _script([node])))
     return found
 
 
