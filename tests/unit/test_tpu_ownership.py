@@ -229,6 +229,18 @@ def test_an_answer_about_nodes_that_says_nothing_neither_takes_back_nor_deletes(
         assert (numbers(api), [labels_in(api.cloud, name) for name in api.cloud.requests]) == (before, labels)
 
 
+@pytest.mark.parametrize("skip", range(3))
+def test_a_destroy_that_is_told_of_no_nodes_deletes_nothing_that_was_taken_over(api: TpuApi, skip: int) -> None:
+    first = stack_of(api)
+    first.up()
+    second = stack_of(api, take_over=first.holding)
+    second.up()
+    before = numbers(api)
+    api.fail(FaultKind.EMPTY, "ListNodes", skip=skip)
+    first.destroy()
+    assert (numbers(api), second.changes()) == (before, [])
+
+
 def test_the_nodes_of_a_request_are_listed_once_by_a_read_and_once_by_an_update(api: TpuApi) -> None:
     stack = stack_of(api)
     stack.up()

@@ -84,8 +84,11 @@ def labelled(context: Context, parent: str) -> list[Found]:
 
 
 def _everything(context: Context, parent: str) -> list[Found]:
-    nodes = tpu_api.nodes(context, parent)
-    asked = {tpu_ownership.tail(request.name): request for request in tpu_api.listed(context, parent)}
+    # Nodes first: else the node of a request that is made meanwhile would look like one without a request.
+    nodes, requests = tpu_api.nodes(context, parent), tpu_api.listed(context, parent)
+    if requests and not nodes:  # an empty answer says nothing, and nodes say who has a request
+        nodes, requests = tpu_api.nodes(context, parent), tpu_api.listed(context, parent)
+    asked = {tpu_ownership.tail(request.name): request for request in requests}
     nodes_of: dict[str, list[Any]] = {name: [] for name in asked}
     for node in nodes:
         nodes_of.setdefault(tpu_ownership.tail(node.queued_resource), []).append(node)
