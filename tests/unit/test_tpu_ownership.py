@@ -230,13 +230,14 @@ def test_an_answer_about_nodes_that_says_nothing_neither_takes_back_nor_deletes(
 
 
 @pytest.mark.parametrize("skip", range(3))
-def test_a_destroy_that_is_told_of_no_nodes_deletes_nothing_that_was_taken_over(api: TpuApi, skip: int) -> None:
+@pytest.mark.parametrize("rpc", ["ListNodes", "ListQueuedResources"])
+def test_a_destroy_that_is_told_nothing_deletes_nothing_that_was_taken_over(api: TpuApi, rpc: str, skip: int) -> None:
     first = stack_of(api)
     first.up()
     second = stack_of(api, take_over=first.holding)
     second.up()
     before = numbers(api)
-    api.fail(FaultKind.EMPTY, "ListNodes", skip=skip)
+    api.fail(FaultKind.EMPTY, rpc, skip=skip)
     first.destroy()
     assert (numbers(api), second.changes()) == (before, [])
 
