@@ -156,6 +156,8 @@ def _refused_up(stack: Stack) -> None:
 
 
 FEW = (FaultKind.TIMEOUT_AFTER, FaultKind.UNAVAILABLE)
+# One of each meaning: refused, not now, done and not said, nothing said of what is there, said to have failed.
+MEANINGS = (FaultKind.DENIED, *FEW, FaultKind.EMPTY, FaultKind.OPERATION_ERROR_AFTER)
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,8 @@ def _late(hidden: Hidden) -> Behaviour:
     return Behaviour(appears_after_s=6, hidden_from=hidden)
 
 
-# Whatever may fail fails at each; what the real service was seen to answer is combined with few faults.
+# Whatever may fail fails at each of these; what the real service was seen to answer is combined with few faults, and
+# what may be another's with one fault of each meaning.
 VERBS: dict[str, Verb] = {
     "create": Verb(_nothing, _up),
     "update": Verb(_relabelled, _up),
@@ -203,11 +206,11 @@ ANSWERS: dict[str, Verb] = {
     "flex-start": Verb(_asking(tier="flex-start", max_run_duration_s=86_400), _up, FEW),
 }
 OWNERS: dict[str, Verb] = {
-    "another owner": Verb(_other_owner, _up),
-    "another clone": Verb(_beside_another_clone, _refused_up, FEW, beside=True),
-    "take over": Verb(_taking_over, _up, beside=True),
-    "taken over": Verb(_taken_over, _refused_up, FEW, beside=True),
-    "destroy of what was taken over": Verb(_taken_over, _destroy, FEW, beside=True),
+    "another owner": Verb(_other_owner, _up, MEANINGS),
+    "another clone": Verb(_beside_another_clone, _refused_up, MEANINGS, beside=True),
+    "take over": Verb(_taking_over, _up, MEANINGS, beside=True),
+    "taken over": Verb(_taken_over, _refused_up, MEANINGS, beside=True),
+    "destroy of what was taken over": Verb(_taken_over, _destroy, MEANINGS, beside=True),
 }
 ALL = VERBS | ANSWERS | OWNERS
 
