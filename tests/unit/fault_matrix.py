@@ -36,7 +36,7 @@ from infra.providers.resource import ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
 from infra.targets.tpu_vm.provider.tpu_ownership import holder_of
-from tests.unit.tpu_stack import EmulatedContext, Stack, wanted
+from tests.unit.tpu_stack import EmulatedContext, Stack, labels_in, wanted
 
 SURVIVES, UP, DESTROY, OUTLIVED = "survives", "killed, then up", "killed, then destroy", "provider outlives its engine"
 ENDS = (SURVIVES, UP, DESTROY, OUTLIVED)
@@ -130,16 +130,12 @@ def _taking_over(stack: Stack, _: Cloud) -> None:
     other = Stack(stack.request, stack.advance)
     other.up()
     labels = {**wanted().labels, OWNER_LABEL: "bob"}
-    stack.owner, stack.request = "bob", wanted(labels=labels, take_over=_holding(other))
+    stack.owner, stack.request = "bob", wanted(labels=labels, take_over=other.holding)
 
 
 def _taken_over(stack: Stack, _: Cloud) -> None:
     stack.up()
-    Stack(wanted(take_over=_holding(stack)), stack.advance).up()
-
-
-def _holding(stack: Stack) -> str:
-    return f"{stack.state['guard']['outputs']['identity']}-{stack.state['request']['outputs']['made']}"
+    Stack(wanted(take_over=stack.holding), stack.advance).up()
 
 
 def _up(stack: Stack) -> None:
@@ -160,6 +156,8 @@ def _refused_up(stack: Stack) -> None:
 
 
 FEW = (FaultKind.TIMEOUT_AFTER, FaultKind.UNAVAILABLE)
+# One of each meaning: refused, not now, done and not said, nothing said of what is there, said to have failed.
+MEANINGS = (FaultKind.DENIED, *FEW, FaultKind.EMPTY, FaultKind.OPERATION_ERROR_AFTER)
 
 
 @dataclass(frozen=True)
@@ -177,7 +175,8 @@ def _late(hidden: Hidden) -> Behaviour:
     return Behaviour(appears_after_s=6, hidden_from=hidden)
 
 
-# Whatever may fail fails at each; what the real service was seen to answer is combined with few faults.
+# Whatever may fail fails at each of these; what the real service was seen to answer is combined with few faults, and
+# what may be another's with one fault of each meaning.
 VERBS: dict[str, Verb] = {
     "create": Verb(_nothing, _up),
     "update": Verb(_relabelled, _up),
@@ -207,11 +206,11 @@ ANSWERS: dict[str, Verb] = {
     "flex-start": Verb(_asking(tier="flex-start", max_run_duration_s=86_400), _up, FEW),
 }
 OWNERS: dict[str, Verb] = {
-    "another owner": Verb(_other_owner, _up),
-    "another clone": Verb(_beside_another_clone, _refused_up, FEW, beside=True),
-    "take over": Verb(_taking_over, _up, beside=True),
-    "taken over": Verb(_taken_over, _refused_up, FEW, beside=True),
-    "destroy of what was taken over": Verb(_taken_over, _destroy, FEW, beside=True),
+    "another owner": Verb(_other_owner, _up, MEANINGS),
+    "another clone": Verb(_beside_another_clone, _refused_up, MEANINGS, beside=True),
+    "take over": Verb(_taking_over, _up, MEANINGS, beside=True),
+    "taken over": Verb(_taken_over, _refused_up, MEANINGS, beside=True),
+    "destroy of what was taken over": Verb(_taken_over, _destroy, MEANINGS, beside=True),
 }
 ALL = VERBS | ANSWERS | OWNERS
 
@@ -402,12 +401,7 @@ def _recover(case: Case, api: TpuApi, stack: Stack, said: str) -> None:
 
 def _holders(cloud: Cloud) -> dict[str, tuple[int, str]]:
     """Which requests are there, and which state has each."""
-    found: dict[str, tuple[int, str]] = {}
-    for name, request in cloud.requests.items():
-        nodes = [cloud.nodes[node].message for node in request.node_names if node in cloud.nodes]
-        labels = tpu_cleanup.labels_of(tpu_api.types().QueuedResource.wrap(request.message), nodes)
-        found[name] = (request.number, holder_of(labels))
-    return found
+    return {name: (request.number, holder_of(labels_in(cloud, name))) for name, request in cloud.requests.items()}
 
 
 def _recover_beside_another(case: Case, api: TpuApi, stack: Stack, before: dict[str, tuple[int, str]]) -> None:

@@ -23,7 +23,7 @@ FEWEST = {
     "refresh": 130,
     "destroy": 350,
     "answers": 600,
-    "owners": 800,
+    "owners": 300,
 }
 SHARE = 1 / 16
 

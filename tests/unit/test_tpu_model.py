@@ -20,12 +20,11 @@ from infra.emulators.tpu_api import Cloud, Timings, TpuApi
 from infra.emulators.tpu_api.checks import Place
 from infra.names import OWNER_LABEL, STACK_LABEL
 from infra.providers.resource import ResourceError
-from infra.targets.tpu_vm.provider import tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_api import types
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, body
 from infra.targets.tpu_vm.provider.tpu_ownership import holder_of, holding
 from tests.suite.soak import cases
-from tests.unit.tpu_stack import ZONES, Stack, wanted
+from tests.unit.tpu_stack import ZONES, Stack, labels_in, wanted
 
 EXAMPLES = cases(12, 60)
 STEPS = 33 * EXAMPLES  # of at most 50 each
@@ -151,11 +150,7 @@ class Stacks(RuleBasedStateMachine):
 
     def _labels(self) -> dict[str, str]:
         """Of the request that is there, with who has taken it over."""
-        for name in self._ours():
-            request = self.api.cloud.requests[name]
-            nodes = [self.api.cloud.nodes[node].message for node in request.node_names if node in self.api.cloud.nodes]
-            return tpu_cleanup.labels_of(types().QueuedResource.wrap(request.message), nodes)
-        return {}
+        return next((labels_in(self.api.cloud, name) for name in self._ours()), {})
 
     def _holder(self) -> str:
         return holder_of(self._labels())

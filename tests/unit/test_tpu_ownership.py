@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from infra.emulated import TPU
-from infra.emulators.tpu_api import Cloud, Timings, TpuApi
+from infra.emulators.tpu_api import Cloud, FaultKind, Timings, TpuApi
 from infra.names import OWNER_LABEL, STATE_LABEL
 from infra.providers.resource import ResourceError
 from infra.targets.tpu_vm.provider.tpu_inputs import fingerprint
 from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim, age, tail, with_taker
-from tests.unit.tpu_stack import ZONES, Stack, wanted
+from tests.unit.tpu_stack import ZONES, Stack, labels_in, wanted
 
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
 PATH = "projects/p/locations/us-east5-b/queuedResources/q-s"
@@ -62,11 +62,6 @@ def elsewhere(holder: str) -> str:
     )
 
 
-def token(stack: Stack) -> str:
-    """What asks for a stack's request, by what its state says."""
-    return f"{stack.state['guard']['outputs']['identity']}-{stack.state['request']['outputs']['made']}"
-
-
 @pytest.mark.parametrize("owner", ["alice", "bob"])
 @pytest.mark.parametrize("terms", [{}, {"tier": "on-demand"}, {"zones": ZONES[::-1]}], ids=str)
 def test_another_clones_up_and_destroy_leave_a_running_request_alone(
@@ -76,7 +71,7 @@ def test_another_clones_up_and_destroy_leave_a_running_request_alone(
     first.up()
     before, labels = numbers(api), [dict(node.message.labels) for node in api.cloud.nodes.values()]
     second = stack_of(api, owner, **terms)
-    assert refused(second) == elsewhere(token(first))
+    assert refused(second) == elsewhere(first.holding)
     assert "request" not in second.state, "what is refused is not remembered as ours"
     assert refused(second).startswith(PATH), "nor is it at the second try"
     second.destroy()
@@ -175,7 +170,7 @@ def test_a_request_is_taken_over_where_the_stack_file_asks_for_it_and_it_is_said
     for request in api.cloud.requests.values():
         request.message.create_time.seconds -= 3 * 3600
     before = numbers(api)
-    second = stack_of(api, "bob", take_over=token(first), description="d")
+    second = stack_of(api, "bob", take_over=first.holding, description="d")
     second.up()
     assert f"{PATH} is taken over, made 3h ago by alice from another clone or backend" in second.lines
     assert (numbers(api), second.changes()) == (before, [])
@@ -195,7 +190,7 @@ def test_a_killed_take_over_goes_on_and_its_guard_ends_what_it_has(api: TpuApi) 
     first = stack_of(api)
     first.up()
     for act in (Stack.up, Stack.destroy):
-        second = killed(stack_of(api, take_over=token(first)))
+        second = killed(stack_of(api, take_over=first.holding))
         act(second)
         first = second
     assert (numbers(api), list(api.cloud.nodes)) == ([], [])
@@ -204,7 +199,7 @@ def test_a_killed_take_over_goes_on_and_its_guard_ends_what_it_has(api: TpuApi) 
 def test_the_key_names_one_request_of_one_state_and_never_acts_twice(api: TpuApi) -> None:
     first = stack_of(api)
     first.up()
-    key = token(first)
+    key = first.holding
     second = stack_of(api, take_over=key)
     second.up()
     first.request = second.request  # the stack file is committed: the first clone has the key too
@@ -214,6 +209,47 @@ def test_the_key_names_one_request_of_one_state_and_never_acts_twice(api: TpuApi
     before = numbers(api)
     assert "go on with it there" in refused(second)
     assert numbers(api) == before
+
+
+@pytest.mark.parametrize("skip", range(3))
+def test_an_answer_about_nodes_that_says_nothing_neither_takes_back_nor_deletes(api: TpuApi, skip: int) -> None:
+    """Nodes say whose a request is and whether it is whole."""
+    first = stack_of(api)
+    first.up()
+    second = stack_of(api, take_over=first.holding)
+    second.up()
+    before, labels = numbers(api), [labels_in(api.cloud, name) for name in api.cloud.requests]
+    for stack in (first, second):
+        api.fail(FaultKind.EMPTY, "ListNodes", skip=skip)
+        stack.request = wanted(labels={**stack.request.labels, "team": "a"}, take_over=stack.request.take_over)
+        if stack is first:
+            assert "go on with it there" in refused(stack)
+        else:
+            stack.up()
+        assert (numbers(api), [labels_in(api.cloud, name) for name in api.cloud.requests]) == (before, labels)
+
+
+@pytest.mark.parametrize("skip", range(3))
+@pytest.mark.parametrize("rpc", ["ListNodes", "ListQueuedResources"])
+def test_a_destroy_that_is_told_nothing_deletes_nothing_that_was_taken_over(api: TpuApi, rpc: str, skip: int) -> None:
+    first = stack_of(api)
+    first.up()
+    second = stack_of(api, take_over=first.holding)
+    second.up()
+    before = numbers(api)
+    api.fail(FaultKind.EMPTY, rpc, skip=skip)
+    first.destroy()
+    assert (numbers(api), second.changes()) == (before, [])
+
+
+def test_the_nodes_of_a_request_are_listed_once_by_a_read_and_once_by_an_update(api: TpuApi) -> None:
+    stack = stack_of(api)
+    stack.up()
+    for act, lists in ((stack.refresh, 2), (stack.up, 2)):  # a refresh reads the request for SliceReady too
+        stack.request = wanted(labels={**stack.request.labels, "team": "a"})
+        listed = len(api.calls_of("ListNodes"))
+        act()
+        assert len(api.calls_of("ListNodes")) - listed == lists
 
 
 @pytest.mark.parametrize("why", ["waits", "other terms", "lost"])
@@ -228,7 +264,7 @@ def test_what_is_not_whole_or_on_other_terms_is_not_taken_over(api: TpuApi, why:
         api.advance(60)
     before = numbers(api)
     terms = {"tier": "on-demand"} if why == "other terms" else {}
-    second = stack_of(api, zones=ZONES[:1], take_over=token(first), **terms)
+    second = stack_of(api, zones=ZONES[:1], take_over=first.holding, **terms)
     assert "but only what is ACTIVE and on this stack file's terms can be taken over" in refused(second)
     second.destroy()
     assert numbers(api) == before

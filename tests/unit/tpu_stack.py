@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from infra.emulators.tpu_api import Cloud
 from infra.names import OWNER_LABEL, STACK_LABEL
 from infra.providers.resource import Context, OnChange, Resource, ResourceError
+from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource
 from infra.targets.tpu_vm.provider.tpu_guard_resource import TpuStackGuardResource
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs, TpuStackGuardInputs
@@ -66,6 +68,13 @@ def wanted(stack: str = "s", **changes: Any) -> QueuedResourceInputs:
     return dataclasses.replace(request, **changes)
 
 
+def labels_in(cloud: Cloud, name: str) -> dict[str, str]:
+    """Of a request that is there, with the state that has taken it over."""
+    request = cloud.requests[name]
+    nodes = [cloud.nodes[node].message for node in request.node_names if node in cloud.nodes]
+    return tpu_cleanup.labels_of(tpu_api.types().QueuedResource.wrap(request.message), nodes)
+
+
 @dataclass
 class Stack:
     """`state` is what a file backend would hold: it is written after each step (`checkpoint`)."""
@@ -83,6 +92,11 @@ class Stack:
     @property
     def label(self) -> str:
         return self.request.stack
+
+    @property
+    def holding(self) -> str:
+        """What another stack file writes as `take_over` to have this one's request."""
+        return f"{self.state['guard']['outputs']['identity']}-{self.state['request']['outputs']['made']}"
 
     def up(self) -> None:
         """Raises ResourceError where a step fails; what was accepted is in the state."""

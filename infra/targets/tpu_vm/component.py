@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import pulumi
 
@@ -38,7 +38,9 @@ class TpuSliceArgs:
     guard: TpuStackGuardInputs
     software: StoredSoftwareArgs
     request: QueuedResourceInputs  # its `identity` follows from the guard
-    ready: SliceReadyInputs  # its `made` and `request` follow from the request
+    hosts: int  # of all slices
+    wait: bool
+    wait_deadline_s: int
 
 
 class TpuSlice(pulumi.ComponentResource):
@@ -48,12 +50,15 @@ class TpuSlice(pulumi.ComponentResource):
         super().__init__("slipway:tpu:Slice", name, None, opts)
         guard = TpuStackGuard("guard", args.guard, child_after(self))
         software = store_software(args.software, self, guard)
-        # Outputs where the provider will see their values.
-        wanted = dataclasses.replace(args.request, identity=cast(Any, guard.identity))
+        wanted = dataclasses.replace(args.request, identity=_as_value(guard.identity))
         request = QueuedResource("request", wanted, child_after(self, guard, *software))
-        awaited = dataclasses.replace(
-            args.ready, made=cast(Any, request.made), request=args.ready.request | {"identity": guard.identity}
-        )
+        made = _as_value(request.made)
+        awaited = SliceReadyInputs({**vars(wanted)}, made, args.hosts, args.wait, args.wait_deadline_s)
         ready = SliceReady("ready", awaited, child_after(self, request))
         self.state, self.zone = ready.state, ready.zone
         self.register_outputs({"state": self.state, "zone": self.zone})
+
+
+def _as_value(output: pulumi.Output[str]) -> str:
+    """For a contract of the provider, which sees the value: it does not import pulumi, so its types have no outputs."""
+    return cast(str, output)

@@ -5,15 +5,13 @@ Hands what was decided to the component. Not run on real hardware.
 
 from __future__ import annotations
 
-import dataclasses
-
 from infra.components.claimed_artifacts import use_of
 from infra.components.stored_software import stored_software_args
 from infra.names import stack_label
 from infra.preview.stack_plan import TrainingPlan
 from infra.targets.tpu_vm.component import TpuSlice, TpuSliceArgs
 from infra.targets.tpu_vm.plan import requested
-from infra.targets.tpu_vm.provider.tpu_inputs import SliceReadyInputs, TpuStackGuardInputs
+from infra.targets.tpu_vm.provider.tpu_inputs import TpuStackGuardInputs
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
 
@@ -25,16 +23,11 @@ def declare(plan: TrainingPlan[TpuVmSettings]) -> None:
 def slice_args(plan: TrainingPlan[TpuVmSettings]) -> TpuSliceArgs:
     """The component's arguments of a plan."""
     settings, software = plan.settings, plan.software
-    asked = requested(settings, software)
     return TpuSliceArgs(
         guard=TpuStackGuardInputs(settings.project, stack_label(settings.stack), list(settings.zones), settings.owner),
         software=stored_software_args(software, settings.artifacts, use_of(settings, software).user),
-        request=asked,
-        ready=SliceReadyInputs(
-            request=dataclasses.asdict(asked),
-            made="",
-            hosts=plan.spec.hosts,
-            wait=settings.wait,
-            wait_deadline_s=settings.wait_deadline,
-        ),
+        request=requested(settings, software),
+        hosts=plan.spec.hosts,
+        wait=settings.wait,
+        wait_deadline_s=settings.wait_deadline,
     )

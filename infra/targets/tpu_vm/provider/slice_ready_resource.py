@@ -91,7 +91,8 @@ class _Wait:
                 self._move(ended)
             elif self.state == "ACTIVE" and self.ready == self.inputs.hosts:
                 # Labels that were changed while the request waited: its copy could not be.
-                tpu_nodes.patch(self.context, self.request, self.zone)
+                nodes = tpu_nodes.there(self.context, self.request, self.zone)
+                tpu_nodes.patch(self.context, self.request, self.zone, nodes)
                 return self.outputs
             else:
                 self._pause(SECONDS_PER_CALL * self.calls)

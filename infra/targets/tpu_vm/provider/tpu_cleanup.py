@@ -84,8 +84,10 @@ def labelled(context: Context, parent: str) -> list[Found]:
 
 
 def _everything(context: Context, parent: str) -> list[Found]:
-    nodes = tpu_api.nodes(context, parent)
-    asked = {tpu_ownership.tail(request.name): request for request in tpu_api.listed(context, parent)}
+    nodes, requests = _listed(context, parent)
+    if bool(nodes) != bool(requests):  # an empty answer says nothing, and only both together say whose a thing is
+        nodes, requests = _listed(context, parent)
+    asked = {tpu_ownership.tail(request.name): request for request in requests}
     nodes_of: dict[str, list[Any]] = {name: [] for name in asked}
     for node in nodes:
         nodes_of.setdefault(tpu_ownership.tail(node.queued_resource), []).append(node)
@@ -98,10 +100,14 @@ def _everything(context: Context, parent: str) -> list[Found]:
     ]
     for node in nodes:
         of_request = labels.get(tpu_ownership.tail(node.queued_resource), {})
-        taken = {key: of_request[key] for key in (tpu_ownership.TAKEN_LABEL,) if key in of_request}
-        labels_now = {**node.labels, **taken}
-        found.append(_found(node.name, labels_now, node.state.name, node.queued_resource, _script([node])))
+        both = {**of_request, **node.labels}  # of who has taken it over only the request's say
+        found.append(_found(node.name, both, node.state.name, node.queued_resource, _script([node])))
     return found
+
+
+def _listed(context: Context, parent: str) -> tuple[list[Any], list[Any]]:
+    """Nodes, then requests: else the node of one that is made meanwhile would look like a node without a request."""
+    return tpu_api.nodes(context, parent), tpu_api.listed(context, parent)
 
 
 def _found(name: str, labels: dict[str, str], state: str, request: str = "", script: str = "") -> Found:

@@ -64,19 +64,29 @@ def differences(new: QueuedResourceInputs, nodes: Iterable[Any]) -> list[str]:
     return [f"{field} of {identifier(node)}" for node in nodes for field in _different(new, node, frozenset())]
 
 
-def patch(context: Context, new: QueuedResourceInputs, zone: str, before: frozenset[str] = frozenset()) -> None:
-    """Put back what differs. before: keys of metadata that the last update has written; those not wanted now go."""
+def patch(
+    context: Context,
+    new: QueuedResourceInputs,
+    zone: str,
+    nodes: Iterable[Any],
+    before: frozenset[str] = frozenset(),
+) -> None:
+    """Put back what differs on nodes that were just seen.
+
+    before: keys of metadata that the last update has written; those not wanted now go.
+    """
     dropped = before - set(new.metadata)
     pauses = retries.polls()
     for turn in range(_PATCH_AGAIN):
-        different = [node for node in there(context, new, zone) if _different(new, node, dropped)]
+        different = [node for node in nodes if _different(new, node, dropped)]
         try:
             for node in different:
                 _patch_one(context, new, node, dropped)
         except BusyError:
             if turn == _PATCH_AGAIN - 1:
                 raise
-            context.wait(next(pauses))  # then with the map that the other update leaves
+            context.wait(next(pauses))
+            nodes = there(context, new, zone)  # with the map that the other update leaves
         else:
             return
 

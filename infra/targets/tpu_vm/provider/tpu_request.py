@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,7 @@ class TpuRequest:
     by_user: bool = False  # who has suspended it
     spot: bool = False
     reserved: bool = False
+    nodes: tuple[Any, ...] = ()  # of one that is ACTIVE, as they were when it was looked at: a write makes them old
 
     @property
     def made(self) -> str:
@@ -114,16 +115,18 @@ def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) 
     claim = new.claim(known.made)
     new = dataclasses.replace(new, identity=claim.identity)
     while (request := _there(context, new, known, claim)) is not None:
-        usable = _is_usable(context, new, request, claim)
+        if request.state not in ("ACTIVE", *ENDED):
+            request = dataclasses.replace(request, nodes=tuple(tpu_nodes.there(context, new, request.zone)))
+        usable = _is_usable(new, request, claim)
         if claim.wants(request.labels):
             # Not in the state before its nodes say so: a `destroy` would delete what is still the other's.
             taker = dataclasses.replace(new, identity=new.identity or request.made)
-            tpu_nodes.patch(context, taker, request.zone)
+            tpu_nodes.patch(context, taker, request.zone, request.nodes)
             context.say(tpu_ownership.taken_over(new.path(request.zone), request.labels, request.create_time))
             return request
         context.accept(new.identifier, request.outputs)
         if usable:
-            tpu_nodes.patch(context, new, request.zone, known.metadata)
+            tpu_nodes.patch(context, new, request.zone, request.nodes, known.metadata)
             return request
         context.say(f"{new.name} in {request.zone} is {_why_not(request)}: deleting it, then asking again")
         tpu_cleanup.remove(context, new.path(request.zone), request.labels.get(MADE_LABEL, ""))
@@ -217,11 +220,14 @@ def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known =
         return None
     if resource is None:
         return None
-    nodes = tpu_nodes.there(context, new, zone) if tpu_cleanup.state_of(resource) == "ACTIVE" else ()
-    return _request(zone, resource, nodes)
+    nodes: list[Any] = []
+    if tpu_cleanup.state_of(resource) == "ACTIVE":
+        # They say whose it is and whether it is whole, and an empty answer says nothing: it is asked twice.
+        nodes = tpu_nodes.there(context, new, zone) or tpu_nodes.there(context, new, zone)
+    return _request(zone, resource, tuple(nodes))
 
 
-def _request(zone: str, resource: Any, nodes: Iterable[Any]) -> TpuRequest:
+def _request(zone: str, resource: Any, nodes: tuple[Any, ...]) -> TpuRequest:
     state, error = resource.state, resource.state.failed_data.error
     return TpuRequest(
         zone=zone,
@@ -233,6 +239,7 @@ def _request(zone: str, resource: Any, nodes: Iterable[Any]) -> TpuRequest:
         by_user=state.state_initiator.name == "USER",
         spot="spot" in resource,
         reserved=bool(resource.reservation_name),
+        nodes=nodes,
     )
 
 
@@ -335,16 +342,15 @@ def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, cla
             raise ResourceError(tpu_ownership.refusal(node.name, node.labels, node.state.name, created, claim))
 
 
-def _is_usable(context: Context, new: QueuedResourceInputs, request: TpuRequest, claim: StackClaim) -> bool:
+def _is_usable(new: QueuedResourceInputs, request: TpuRequest, claim: StackClaim) -> bool:
     """On the wanted terms and alive, but for what can be patched on its nodes.
 
     Raises ResourceError for another state's that is to be taken over and is not: labels of its nodes say whose it is.
     """
     wanted = fingerprint(new)
-    nodes = tpu_nodes.there(context, new, request.zone) if same_terms(request.terms, wanted) else []
     # Without nodes there is nothing to patch, and hosts would start old code.
-    alike = same_terms(request.terms, wanted) and (bool(nodes) or request.terms == wanted)
-    whole = request.state not in ENDED and not (request.state == "ACTIVE" and tpu_nodes.lost(new, nodes))
+    alike = same_terms(request.terms, wanted) and (bool(request.nodes) or request.terms == wanted)
+    whole = request.state not in ENDED and not (request.state == "ACTIVE" and tpu_nodes.lost(new, request.nodes))
     if claim.wants(request.labels) and not (alike and whole and request.state == "ACTIVE"):
         raise _not_ours(new, request, claim)
     return alike and whole

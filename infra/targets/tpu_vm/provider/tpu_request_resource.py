@@ -48,10 +48,9 @@ class TpuRequestResource(Resource[QueuedResourceInputs]):
             return None
         seen = request.outputs
         if request.state == "ACTIVE":
-            nodes = tpu_nodes.there(context, inputs, request.zone)
-            seen["differs"] = tpu_nodes.differences(inputs, nodes)
-            seen["lost"] = tpu_nodes.lost(inputs, nodes)
-            seen["unwell"] = tpu_nodes.unwell(nodes)
+            seen["differs"] = tpu_nodes.differences(inputs, request.nodes)
+            seen["lost"] = tpu_nodes.lost(inputs, request.nodes)
+            seen["unwell"] = tpu_nodes.unwell(request.nodes)
             for sentence in seen["unwell"]:
                 context.say(f"{sentence}: the service mends that itself, and the request stays as it is")
         return seen
