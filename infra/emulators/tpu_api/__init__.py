@@ -23,7 +23,6 @@ from infra.emulators.tpu_api.records import (
     OperationEnds,
     QuotaRefusal,
     RequestState,
-    Tier,
     Timings,
 )
 from infra.emulators.tpu_api.server import TpuApi
@@ -42,7 +41,6 @@ __all__ = [
     "QuotaRefusal",
     "QuotaTier",
     "RequestState",
-    "Tier",
     "Timings",
     "TpuApi",
     "ZoneRefusal",

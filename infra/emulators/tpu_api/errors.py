@@ -22,7 +22,7 @@ from google.rpc import code_pb2
 
 
 @dataclass(frozen=True)
-class Failure:
+class RpcStatus:
     """A google.rpc.Status: why a request is FAILED or an operation has ended in an error."""
 
     code: int
@@ -76,9 +76,9 @@ class ApiError(Exception):
         self.details = [_error_info(reason, _SERVICE, **metadata)] if reason else list(details)
 
     @property
-    def failure(self) -> Failure:
+    def failure(self) -> RpcStatus:
         """The same error as a google.rpc.Status, for an operation or a FAILED request."""
-        return Failure(self.code.number, self.message)
+        return RpcStatus(self.code.number, self.message)
 
     def to_json(self) -> dict[str, Any]:
         error: dict[str, Any] = {
