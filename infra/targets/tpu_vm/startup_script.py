@@ -13,7 +13,8 @@ import shlex
 from dataclasses import dataclass
 from string import Template
 
-METADATA_LIMIT = 256 * 1024  # bytes of one metadata value
+from infra.targets.tpu_vm.provider.tpu_inputs import METADATA_LIMIT
+
 HEADER = "# {stack}: {slices} slices x {hosts} hosts x {chips} chips"
 
 # Variables that the known secrets are read as; any other is its own name in capitals.
