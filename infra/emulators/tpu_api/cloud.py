@@ -4,9 +4,9 @@ Owns what each of these means for requests and nodes. Refuses to own messages of
 what is refused by its form (checks.py), what follows later (transitions.py), what a script does (levers.py) and how
 much there is (pools.py).
 
-Written from the documentation, the client's docstrings and answers that others published (gcp.md section 9, read
-2026-11-21): those are marked "seen". Never compared with the real service by us. What none of them says is a field of
-Behaviour, or marked "our choice".
+Written from the documentation, the client's docstrings and answers that others published (read 2026-11-21): those are
+marked "seen". Never compared with the real service by us. What none of them says is a field of Behaviour, or marked
+"our choice".
 """
 
 from __future__ import annotations

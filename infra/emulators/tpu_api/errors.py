@@ -2,7 +2,7 @@
 
 Owns the form of an error. Refuses to own when one is due.
 
-Seen (public reports, gcp.md section 9, read 2026-11-21): the quota refusal word for word, the sentences of a zone that
+Seen (public reports, read 2026-11-21): the quota refusal word for word, the sentences of a zone that
 is full, of a zone without the accelerator (2024-08), of a reservation that is full (2025-01) and of one that is not
 there, and how Google's API infrastructure words a rate limit and a location. Our choice: the EIDs, the names of rate
 limits, and every ErrorInfo whose domain is tpu.googleapis.com.

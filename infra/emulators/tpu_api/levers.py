@@ -3,7 +3,7 @@
 Owns the levers: loss, health, hosts, capacity, refusals, quota, reservations. Refuses to own what clients ask for
 (cloud.py) and what follows (transitions.py).
 
-Seen (gcp.md section 9, read 2026-11-21): node states REPAIRING and UNKNOWN and health UNHEALTHY_MAINTENANCE under an
+Seen (public reports, read 2026-11-21): node states REPAIRING and UNKNOWN and health UNHEALTHY_MAINTENANCE under an
 ACTIVE request; hosts with guest attributes of their own. Our choice: when a script is not asked, none of it happens.
 """
 
