@@ -17,12 +17,13 @@ DOCUMENTS = [ROOT / "README.md", *(path for path in FILES if path.suffix in (".m
 
 # A path below a folder of ours, or the bare name of a module or a document; other projects' paths are not ours to know.
 _NAMED = re.compile(rf"(?<![\w/.<>{{}}*-])(?:(?:{'|'.join(FOLDERS)})/[\w/.-]*\w|[\w-]+\.(?:py|md))(?!\.?[\w/*<>{{}}-])")
-_OPEN = re.compile(r"/test_x\.py|/new\.py|/0123456789abcdef\.json")  # examples
+# Examples, and the name that the startup script of 0.1.0 gives its writer (infra/targets/tpu_vm/startup_script.py).
+_EXCEPT = re.compile(r"/test_x\.py|/new\.py|/0123456789abcdef\.json|^infra/startup_script\.py$")
 
 
 def test_files_that_are_named_are_there() -> None:
     named = [(str(path), name) for path in DOCUMENTS for text in _texts(path) for name in _NAMED.findall(text)]
-    assert not [(path, name) for path, name in named if not _OPEN.search(name) and not _is_there(name)]
+    assert not [(path, name) for path, name in named if not _EXCEPT.search(name) and not _is_there(name)]
 
 
 def test_a_name_that_is_gone_is_found() -> None:

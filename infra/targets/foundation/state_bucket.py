@@ -97,7 +97,7 @@ def move(stack: str, url: str) -> int:
 
 
 def _put_aside(stack: str) -> None:
-    """An `up` that forgot the new backend shall find no old state to act on."""
+    """Rename the old state, so that an `up` without the new backend does not act on it."""
     folder = wrapper.state_directory(ROOT) / ".pulumi" / "stacks" / _project()
     for path in folder.glob(f"{stack}.json*"):
         if path.name.removeprefix(stack) in (".json", ".json.gz"):
