@@ -17,9 +17,9 @@ import pytest
 from infra.paths import TRAINING
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.targets.tpu_vm.plan import host_script
-from infra.targets.tpu_vm.provider.tpu_inputs import METADATA_LIMIT
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from infra.targets.tpu_vm.startup_script import (
+    METADATA_LIMIT,
     HostScript,
     StartupScriptError,
     secret_variable,

@@ -13,8 +13,7 @@ import shlex
 from dataclasses import dataclass
 from string import Template
 
-from infra.targets.tpu_vm.provider.tpu_inputs import METADATA_LIMIT
-
+METADATA_LIMIT = 256 * 1024  # bytes of one metadata value
 HEADER = "# {stack}: {slices} slices x {hosts} hosts x {chips} chips"
 
 # Variables that the known secrets are read as; any other is its own name in capitals.
