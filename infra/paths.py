@@ -14,7 +14,7 @@ PULUMI = TOOLS / "pulumi"  # our wrapper (infra/engine/wrapper.py)
 UV = TOOLS / "uv"
 ARTIFACTS = WORK / "artifacts"  # this machine's artifact store; where wheelhouses are built
 INSTALLED = WORK / "installed"  # bundles and environments of this machine's hosts
-RUN_SPEC = "run_spec.yaml"  # in the directory of each host of this machine
+RUN_SPEC = "run_spec.yaml"  # in the bundle, where bootstrap.sh reads it, and beside each host of this machine
 
 # Directories of .slipway/ that are not stacks; a stack cannot take these names.
 SHARED = frozenset(

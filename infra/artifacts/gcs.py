@@ -30,6 +30,7 @@ from infra.artifacts.store import (
     disk_errors,
     whole_file,
 )
+from infra.google_login import LOGIN_COMMAND
 
 # These packages ship no types, so their names are Any here.
 _crc: Any = importlib.import_module("google_crc32c")
@@ -208,9 +209,7 @@ class GcsStore:
             case api.Forbidden():
                 return StoreError(f"{what}: permission denied; give this account {ROLE} on the bucket ({reason})")
             case api.Unauthorized() | auth.DefaultCredentialsError() | auth.RefreshError():
-                return StoreError(
-                    f"{what}: no valid Google credentials; run: gcloud auth application-default login ({reason})"
-                )
+                return StoreError(f"{what}: no valid Google credentials; run: {LOGIN_COMMAND} ({reason})")
             case api.BadRequest() if "crc32c" in reason.lower():
                 return StoreError(f"{what}: it arrived damaged (checksum mismatch); run it again")
             case _ if isinstance(error, _storage_errors.DataCorruption):

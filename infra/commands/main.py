@@ -79,14 +79,14 @@ def command(verb: str) -> Any:
 
 
 class AsItIs:
-    """What typer asks for the value of a parameter: text stays text, a flag a flag."""
+    """Stands in for typer's check of a parameter: it returns the value unchanged."""
 
     def coerce(self, value: Any, **_: Any) -> Any:
         return value
 
 
 def spare_pydantic() -> None:
-    """Typer imports pydantic to check that text is text, which takes longer than all that `status` does."""
+    """Keep typer from importing pydantic for parameters that are text or flags: that takes longer than `status`."""
     core: Any = importlib.import_module("typer.core")
     of_pydantic: Callable[[Any], Any] = core.build_runtime_param
 

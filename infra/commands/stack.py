@@ -15,6 +15,7 @@ from infra.operate.new_stack import OWNER, NewStack, text
 from infra.paths import stack_file
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError
+from infra.stack_file.terms import Tier
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -29,7 +30,7 @@ def new(
     accelerator: Annotated[str, typer.Argument(help="A TPU of `slipway hardware queued_resource`, like v5p-512.")],
     zone: Annotated[list[str], typer.Option(help="Where; several times: in this order.")],
     slices: Annotated[int, typer.Option(min=1, max=512)] = 1,
-    tier: Annotated[str, typer.Option(help="on-demand, spot, reserved, guaranteed or flex-start.")] = "on-demand",
+    tier: Annotated[str, typer.Option(help=f"One of {', '.join(Tier)}.")] = Tier.ON_DEMAND,
     variant: Annotated[str, typer.Option(help="What follows the dot in its name.")] = "",
     project: Annotated[str, typer.Option(help="The Google Cloud project's id.")] = PLACEHOLDER_PROJECT,
     owner: Annotated[str, typer.Option(help="Who pays: a label of everything billed.")] = OWNER,

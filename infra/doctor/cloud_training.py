@@ -27,7 +27,10 @@ def training_needs(settings: CloudTrainingSettings, services: tuple[str, ...], p
 
 
 def quota_finding(project: Project, need: QuotaNeed | None) -> Finding:
-    """Enough in one of the zones is enough: they are tried in turn. What is in use already is not told."""
+    """Compare the project's quota with the need, zone by zone: one with enough will do, as they are tried in turn.
+
+    Google tells the limit and not how much of it is in use.
+    """
     if need is None:
         return not_asked("quota", "nothing of it is counted against a quota")
     if need.name is None:

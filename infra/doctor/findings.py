@@ -15,7 +15,7 @@ from infra.targets.needs import Finding
 
 
 def findings(stack: str | None) -> Iterator[Finding]:
-    """One after the other; of one stack, or of what every stack needs. Raises nothing of what it looks for."""
+    """Yield the findings one by one, of one stack or of what every stack needs. What is missing raises nothing."""
     settings, stack_file = this_machine.stack_files_findings(stack)
     yield from this_machine.emulated_findings(settings)
     yield stack_file

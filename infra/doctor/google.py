@@ -21,7 +21,7 @@ from infra.targets.needs import Finding, Needs, Project, Question, not_asked, ok
 def anybody() -> Finding:
     """Without a stack there is nothing that needs credentials."""
     if google_plugin.has_credentials(os.environ):
-        return ok("credentials", "there are some; whether they do: slipway doctor STACK")
+        return ok("credentials", "there are some; to test them: slipway doctor STACK")
     return ok(
         "credentials",
         f"there are none, and previews and target local need none; for a cloud {google_project.LOGIN}",

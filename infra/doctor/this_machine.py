@@ -44,7 +44,7 @@ def stack_files_findings(stack: str | None) -> tuple[StackSettings | None, Findi
 
 
 def emulated_findings(settings: StackSettings | None) -> Iterator[Finding]:
-    """What is not asked of Google although it looks like it; first, for it is about all that follows."""
+    """Name every service that stands in for Google. These come first, since they change what the others mean."""
     asks = registry.of(settings.target).asks if settings else None
     for sentence in emulated.sentences(os.environ, asks):
         yield not_asked("emulated", sentence)

@@ -30,7 +30,7 @@ import google_crc32c
 from infra.emulators.http_server import EmulatorHandler, HttpEmulator
 
 
-class FaultKind(enum.Enum):
+class StoreFaultKind(enum.Enum):
     UNAVAILABLE = "503, nothing done"
     DENIED = "403, nothing done"
     CUT_BEFORE = "the connection is cut, nothing done"
@@ -40,10 +40,10 @@ class FaultKind(enum.Enum):
 
 
 @dataclass
-class Fault:
+class StoreFault:
     """What goes wrong with the next `times` calls that match, after `skip` that do not."""
 
-    kind: FaultKind
+    kind: StoreFaultKind
     method: str = ""
     path: str = ""  # a part of the path with its query
     skip: int = 0
@@ -53,7 +53,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Call:
+class StoreCall:
     method: str
     path: str
     query: dict[str, str]
@@ -72,7 +72,7 @@ class _Session:
     result: dict[str, Any] | None = None
 
 
-class ApiError(Exception):
+class ObjectStoreError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
@@ -93,8 +93,8 @@ class ObjectStore(HttpEmulator):
         self.root = root
         self.page_size = page_size
         self.token = token
-        self.calls: list[Call] = []
-        self.faults: list[Fault] = []
+        self.calls: list[StoreCall] = []
+        self.faults: list[StoreFault] = []
         self.lock = threading.RLock()
         self.sessions: dict[str, _Session] = {}
         self._metadata: dict[tuple[str, str], tuple[dict[str, str], int]] = {}
@@ -108,13 +108,13 @@ class ObjectStore(HttpEmulator):
             fault.release.set()
         super().close()
 
-    def fail(self, kind: FaultKind, method: str = "", path: str = "", skip: int = 0, times: int = 1) -> Fault:
-        fault = Fault(kind, method, path, skip, times)
+    def fail(self, kind: StoreFaultKind, method: str = "", path: str = "", skip: int = 0, times: int = 1) -> StoreFault:
+        fault = StoreFault(kind, method, path, skip, times)
         with self.lock:
             self.faults.append(fault)
         return fault
 
-    def next_fault(self, call: Call) -> Fault | None:
+    def next_fault(self, call: StoreCall) -> StoreFault | None:
         with self.lock:
             for fault in self.faults:
                 if fault.times and call.method == (fault.method or call.method) and fault.path in call.target:
@@ -129,15 +129,15 @@ class ObjectStore(HttpEmulator):
 
     def file(self, bucket: str, name: str) -> Path:
         if not (self.root / bucket).is_dir() or bucket in ("", ".", ".."):
-            raise ApiError(404, "The specified bucket does not exist.")
+            raise ObjectStoreError(404, "The specified bucket does not exist.")
         if any(part in ("", ".", "..") for part in name.split("/")):
-            raise ApiError(400, f"Invalid object name for this emulator: {name}")
+            raise ObjectStoreError(400, f"Invalid object name for this emulator: {name}")
         return self.root / bucket / name
 
     def resource(self, bucket: str, name: str) -> dict[str, Any]:
         path = self.file(bucket, name)
         if not path.is_file():
-            raise ApiError(404, f"No such object: {bucket}/{name}")
+            raise ObjectStoreError(404, f"No such object: {bucket}/{name}")
         stat = path.stat()
         known = (str(path), stat.st_mtime_ns, stat.st_size)
         if known not in self._sums:
@@ -172,13 +172,13 @@ class ObjectStore(HttpEmulator):
             path = self.file(bucket, name)
             self.check_generation(path, query)
             if properties.get("crc32c", crc32c(content)) != crc32c(content):
-                raise ApiError(
+                raise ObjectStoreError(
                     400,
                     f'Provided CRC32C "{properties["crc32c"]}" doesn\'t match calculated CRC32C "{crc32c(content)}".',
                 )
             digest = _base64(hashlib.md5(content, usedforsecurity=False).digest())
             if properties.get("md5Hash", digest) != digest:
-                raise ApiError(
+                raise ObjectStoreError(
                     400, f'Provided MD5 hash "{properties["md5Hash"]}" doesn\'t match calculated "{digest}".'
                 )
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -191,7 +191,7 @@ class ObjectStore(HttpEmulator):
     def check_generation(self, path: Path, query: dict[str, str]) -> None:
         wanted = query.get("ifGenerationMatch")
         if wanted is not None and wanted != (str(path.stat().st_ino) if path.is_file() else "0"):
-            raise ApiError(412, "At least one of the pre-conditions you specified did not hold.")
+            raise ObjectStoreError(412, "At least one of the pre-conditions you specified did not hold.")
 
     def patch(self, bucket: str, name: str, query: dict[str, str], properties: dict[str, Any]) -> dict[str, Any]:
         with self.lock:
@@ -221,7 +221,7 @@ class ObjectStore(HttpEmulator):
     def listing(self, bucket: str, query: dict[str, str]) -> dict[str, Any]:
         """One page of a bucket's objects. The token of the next page is the last name of this one."""
         if not (self.root / bucket).is_dir():
-            raise ApiError(404, "The specified bucket does not exist.")
+            raise ObjectStoreError(404, "The specified bucket does not exist.")
         with self.lock:
             base = self.root / bucket
             names = sorted(path.relative_to(base).as_posix() for path in base.rglob("*") if path.is_file())
@@ -268,28 +268,28 @@ class _Handler(EmulatorHandler):
     def _serve(self) -> None:
         owner: ObjectStore = self.server.owner
         parts = urlsplit(self.path)
-        call = Call(
+        call = StoreCall(
             self.command, parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()}, self.path
         )
         with owner.lock:
             owner.calls.append(call)
         fault = owner.next_fault(call)
         kind = fault.kind if fault else None
-        if fault and kind is FaultKind.HOLD:
+        if fault and kind is StoreFaultKind.HOLD:
             fault.held.set()
             fault.release.wait()
         body = self.body()
         client_is_gone = len(body) < int(self.headers.get("Content-Length") or 0)
-        if client_is_gone or kind is FaultKind.CUT_BEFORE:
+        if client_is_gone or kind is StoreFaultKind.CUT_BEFORE:
             self.close_connection = True
             return
-        if kind is FaultKind.CORRUPT:
+        if kind is StoreFaultKind.CORRUPT:
             body = self._corrupted(call, body)
         answer = self._answer(owner, call, kind, body)
         content = b"" if self.command == "HEAD" else answer.body
-        if kind is FaultKind.CORRUPT and answer.is_content:
+        if kind is StoreFaultKind.CORRUPT and answer.is_content:
             content = _flipped(content)
-        if kind is FaultKind.CUT_AFTER:
+        if kind is StoreFaultKind.CUT_AFTER:
             self.close_connection = True
             if not answer.is_content:
                 return
@@ -298,7 +298,7 @@ class _Handler(EmulatorHandler):
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 (http.server's names)
 
-    def _corrupted(self, call: Call, body: bytes) -> bytes:
+    def _corrupted(self, call: StoreCall, body: bytes) -> bytes:
         if call.query.get("uploadType") != "multipart":
             return _flipped(body)
         content = self._parts(body)[1]
@@ -308,29 +308,29 @@ class _Handler(EmulatorHandler):
         """A multipart/related body: the object's properties and its content."""
         match = re.search(r'boundary="?([^";]+)', self.headers.get("Content-Type") or "")
         if match is None:
-            raise ApiError(400, "A multipart upload needs a boundary.")
+            raise ObjectStoreError(400, "A multipart upload needs a boundary.")
         boundary = b"--" + match[1].encode()
         first, second = (b"\r\n" + body).split(b"\r\n" + boundary, 2)[1:]
         content = second[: second.rindex(b"\r\n" + boundary + b"--")]
         return json.loads(first.split(b"\r\n\r\n", 1)[1]), content.split(b"\r\n\r\n", 1)[1]
 
-    def _answer(self, owner: ObjectStore, call: Call, kind: FaultKind | None, body: bytes) -> _Answer:
+    def _answer(self, owner: ObjectStore, call: StoreCall, kind: StoreFaultKind | None, body: bytes) -> _Answer:
         try:
             self._admit(owner, kind)
             return self._route(owner, call, body)
-        except ApiError as error:
+        except ObjectStoreError as error:
             answer = {"error": {"code": error.status, "message": error.message, "errors": [{"message": error.message}]}}
             return _Answer(error.status, json.dumps(answer).encode(), {"Content-Type": "application/json"})
 
-    def _admit(self, owner: ObjectStore, kind: FaultKind | None) -> None:
-        if kind is FaultKind.UNAVAILABLE:
-            raise ApiError(503, "Backend unavailable, by order of the test.")
-        if kind is FaultKind.DENIED:
-            raise ApiError(403, "the caller does not have storage access to the Google Cloud Storage object.")
+    def _admit(self, owner: ObjectStore, kind: StoreFaultKind | None) -> None:
+        if kind is StoreFaultKind.UNAVAILABLE:
+            raise ObjectStoreError(503, "Backend unavailable, by order of the test.")
+        if kind is StoreFaultKind.DENIED:
+            raise ObjectStoreError(403, "the caller does not have storage access to the Google Cloud Storage object.")
         if owner.token is not None and self.headers.get("Authorization") != f"Bearer {owner.token}":
-            raise ApiError(401, "Anonymous caller does not have storage access, or its token is not valid.")
+            raise ObjectStoreError(401, "Anonymous caller does not have storage access, or its token is not valid.")
 
-    def _route(self, owner: ObjectStore, call: Call, body: bytes) -> _Answer:
+    def _route(self, owner: ObjectStore, call: StoreCall, body: bytes) -> _Answer:
         if match := re.fullmatch(r"/upload/storage/v1/b/([^/]+)/o", call.path):
             return self._upload(owner, call, unquote(match[1]), body)
         if match := re.fullmatch(r"/storage/v1/b/([^/]+)/o/([^/]+)/rewriteTo/b/([^/]+)/o/([^/]+)", call.path):
@@ -353,15 +353,15 @@ class _Handler(EmulatorHandler):
             return _json({"kind": "storage#bucket", "id": bucket, "name": bucket, "location": "EUROPE-WEST4"})
         if call.method in ("GET", "HEAD") and (match := re.fullmatch(r"/([^/]+)/(.+)", call.path)):
             return self._content(owner, unquote(match[1]), unquote(match[2]), call)  # as the XML API has it
-        raise ApiError(404, f"The emulator does not know {call.method} {call.path}.")
+        raise ObjectStoreError(404, f"The emulator does not know {call.method} {call.path}.")
 
-    def _content(self, owner: ObjectStore, bucket: str, name: str, call: Call) -> _Answer:
+    def _content(self, owner: ObjectStore, bucket: str, name: str, call: StoreCall) -> _Answer:
         with owner.lock:
             resource = owner.resource(bucket, name)
             path = owner.file(bucket, name)
             owner.check_generation(path, call.query)
             if call.query.get("generation", resource["generation"]) != resource["generation"]:
-                raise ApiError(404, f"No such object: {bucket}/{name}")
+                raise ObjectStoreError(404, f"No such object: {bucket}/{name}")
             content = path.read_bytes()
         headers = {
             "Content-Type": resource["contentType"],
@@ -377,11 +377,11 @@ class _Handler(EmulatorHandler):
             return _Answer(200, content, headers, is_content=True)
         start, end = int(byte_range[1]), min(int(byte_range[2] or len(content) - 1), len(content) - 1)
         if start > end:
-            raise ApiError(416, "The requested range cannot be satisfied.")
+            raise ObjectStoreError(416, "The requested range cannot be satisfied.")
         headers["Content-Range"] = f"bytes {start}-{end}/{len(content)}"
         return _Answer(206, content[start : end + 1], headers, is_content=True)
 
-    def _upload(self, owner: ObjectStore, call: Call, bucket: str, body: bytes) -> _Answer:
+    def _upload(self, owner: ObjectStore, call: StoreCall, bucket: str, body: bytes) -> _Answer:
         query = call.query
         owner.file(bucket, "any")
         if "upload_id" in query:
@@ -400,23 +400,23 @@ class _Handler(EmulatorHandler):
             owner.sessions[upload_id] = _Session(bucket, name, query, described)
             where = f"{owner.url}{call.path}?uploadType=resumable&upload_id={upload_id}"
             return _json({}, Location=where, **{"X-GUploader-UploadID": upload_id})
-        raise ApiError(400, f"Unknown uploadType {query.get('uploadType')!r}.")
+        raise ObjectStoreError(400, f"Unknown uploadType {query.get('uploadType')!r}.")
 
     def _continue(self, owner: ObjectStore, upload_id: str, body: bytes) -> _Answer:
         """Takes a chunk of a resumable upload, or answers how much of it has arrived."""
         with owner.lock:
             session = owner.sessions.get(upload_id)
             if session is None:
-                raise ApiError(404, "No such upload session.")
+                raise ObjectStoreError(404, "No such upload session.")
             if session.result is not None:
                 return _json(session.result)  # the answer to the last chunk was lost
             chunk_range = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)", self.headers.get("Content-Range") or "")
             if chunk_range is None:
-                raise ApiError(400, "A chunk needs a Content-Range.")
+                raise ObjectStoreError(400, "A chunk needs a Content-Range.")
             if chunk_range[1] is not None:
                 start = int(chunk_range[1])
                 if start > len(session.content):
-                    raise ApiError(503, "A chunk is missing.")
+                    raise ObjectStoreError(503, "A chunk is missing.")
                 session.content += body[len(session.content) - start :]  # what is there already is not taken twice
             if chunk_range[3] != "*" and len(session.content) == int(chunk_range[3]):
                 checksums = dict(

@@ -2,7 +2,7 @@
 
 Owns: where the engine looks for the plugin, the environment in which it takes the one that was chosen, credentials, the
 notices. Refuses to own: when a notice is due (infra/engine/wrapper.py knows the command and the stack), and which
-version an executable has (plugin_answers.py). Standard library only: it runs at every command.
+version an executable has (plugin_version.py). Standard library only: it runs at every command.
 
 An executable on PATH wins over an installed plugin, and an installed one counts only if its version equals the SDK's
 (GetPluginPath and SelectCompatiblePlugin of the engine). So the stand-in is there only where Google's plugin is not,
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.engine import home, plugin_version
+from infra.google_login import LOGIN_COMMAND
 from infra.paths import ROOT
 
 NAME = "gcp"
@@ -155,5 +156,5 @@ def notice(version: str) -> str:
 
 UNASKED_NOTICE = (
     "note: Google was not asked: there are no credentials, so its plugin previews with a placeholder token;"
-    " to have some: gcloud auth application-default login"
+    f" to have some: {LOGIN_COMMAND}"
 )

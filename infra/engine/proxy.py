@@ -16,7 +16,10 @@ _GRPC_ALONE = "no_grpc_proxy"  # where it is set, gRPC reads it instead of no_pr
 
 
 def without_proxy_on_loopback(environment: Mapping[str, str]) -> dict[str, str]:
-    """Both spellings have the user's own entries, those of the other where one is not set, and loopback."""
+    """The environment with loopback addresses added to NO_PROXY and no_proxy, where any proxy is set.
+
+    Entries that the user has stay. Where only one of the two is set, the other gets its entries too.
+    """
     if not any(name.lower() in _PROXIES and value for name, value in environment.items()):
         return dict(environment)
     upper, lower = (environment.get(name) for name in _SPELLINGS)

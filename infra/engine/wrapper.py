@@ -187,7 +187,7 @@ def create_stack(root: Path, engine: Path, environment: Mapping[str, str], proje
 
 @dataclass(frozen=True)
 class Start:
-    """The engine to become, its environment, and what is said before."""
+    """The engine to become, its environment, and the lines to print before it starts."""
 
     engine: Path
     environment: dict[str, str]
@@ -224,7 +224,10 @@ def prepare(arguments: Sequence[str], environment: Mapping[str, str], root: Path
 
 
 def make_stack_ready(command: Command, environment: Mapping[str, str], root: Path, engine: Path, project: str) -> None:
-    """In the state of this clone: without a dead engine's lock, and there, if it has a file."""
+    """Remove the lock that a dead engine left on the stack, and create the stack where it has a file but no state yet.
+
+    Only for stacks whose state is in this clone. Raises RefusalError for a stack without a file.
+    """
     named = command.stack or environment.get("PULUMI_STACK")
     stack = local_name(named, project) if named else None
     if named and not stack:
@@ -242,9 +245,9 @@ def make_stack_ready(command: Command, environment: Mapping[str, str], root: Pat
 
 
 def with_googles(command: Command, start: Start, stack: str) -> Start:
-    """The plugin for Google's resources, if the stack may have any, and first of all what is not Google's.
+    """Choose the plugin for Google's resources, where the stack may have any, and note what stands in for Google.
 
-    stack: text of its file; of one that is not known everything is said.
+    stack: text of its file, empty where the stack is not known; then every stand-in is noted.
     """
     target = registry.named(stack_target(stack))
     asks = target.asks if target else None

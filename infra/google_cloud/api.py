@@ -18,7 +18,6 @@ from infra.providers.resource import RemoteService, ResourceError
 
 CALL_TIMEOUT_S = 30.0
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-LOGIN_COMMAND = "gcloud auth application-default login"
 
 
 @dataclass(frozen=True)

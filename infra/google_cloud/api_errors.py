@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from infra.google_cloud.api import LOGIN_COMMAND, GoogleApi
+from infra.google_cloud.api import GoogleApi
+from infra.google_login import LOGIN_COMMAND
 from infra.providers.resource import ResourceError
 
 _TRANSIENT = (429, 500, 502, 503, 504)

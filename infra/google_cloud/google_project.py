@@ -14,7 +14,8 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from infra import emulated
-from infra.google_cloud.api import LOGIN_COMMAND, SCOPE
+from infra.google_cloud.api import SCOPE
+from infra.google_login import LOGIN_COMMAND
 
 TIMEOUT_S = 20.0
 LOGIN = f"run: {LOGIN_COMMAND}"

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from infra.artifacts.layout import BUNDLE_ARCHIVE, bundle_key
 from infra.artifacts.store import Store, StoreError
+from infra.paths import RUN_SPEC
 
 MANIFEST = "MANIFEST"
-RUN_SPEC = "run_spec.yaml"
 WHEELHOUSE = "wheelhouse"  # the id of the wheelhouse to install
 LOCK = "pylock.toml"
 MODEL_DIRECTORY = "model"

@@ -69,7 +69,7 @@ def _bar() -> Progress:
 
 
 def _ship(verdicts: list[FitVerdict], directory: Path) -> None:
-    """Exactly these; what nobody asks any more goes."""
+    """Write these verdicts into the directory, and delete every other one that is there."""
     shipped = {cache.keep(verdict, into=directory) for verdict in verdicts if verdict.fits and not verdict.estimated}
     for path in directory.glob("*.json"):
         if path not in shipped:

@@ -15,6 +15,7 @@ from infra.names import PLACEHOLDER_PROJECT
 from infra.preview.fit.model_sizes import STATE_BYTES
 from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import SettingsError
+from infra.stack_file.terms import Tier
 from infra.targets import registry
 from infra.targets.registry import Target
 
@@ -51,7 +52,7 @@ class NewStack:
     accelerator: str
     zones: tuple[str, ...]
     slices: int = 1
-    tier: str = "on-demand"
+    tier: str = Tier.ON_DEMAND
     variant: str = ""
     project: str = PLACEHOLDER_PROJECT
     owner: str = OWNER
@@ -59,7 +60,7 @@ class NewStack:
 
     @property
     def name(self) -> str:
-        variant = self.variant or ("" if self.tier == "on-demand" else self.tier)
+        variant = self.variant or ("" if self.tier == Tier.ON_DEMAND else self.tier)
         size = self.accelerator if self.slices == 1 else f"{self.accelerator}x{self.slices}"
         named = f"{self.target}-{size}" if self.target else size
         return f"{named}.{variant}" if variant else named
@@ -85,7 +86,7 @@ def text(stack: NewStack) -> str:
     if stack.slices > 1:
         entries.append(("slices", stack.slices, f"{row.chips * stack.slices:,} chips"))
     entries.append(("zones", f"[{', '.join(stack.zones)}]", ""))
-    if stack.tier != "on-demand":
+    if stack.tier != Tier.ON_DEMAND:
         entries.append(("tier", stack.tier, ""))
     if limit := _limit(row, stack):
         entries.append(("max_usd_per_hour", limit, ""))
@@ -132,8 +133,8 @@ def _taken(model: Model, row: Accelerator) -> float:
 def _limit(row: Accelerator, stack: NewStack) -> int | None:
     """The list price with some room, in two digits."""
     price = row.price(stack.zones[0].rpartition("-")[0])
-    usd = price and (price.spot_usd if stack.tier == "spot" else price.on_demand_usd)
-    if not usd or stack.tier not in ("on-demand", "spot"):
+    usd = price and (price.spot_usd if stack.tier == Tier.SPOT else price.on_demand_usd)
+    if not usd or stack.tier not in (Tier.ON_DEMAND, Tier.SPOT):
         return None
     hourly = usd * row.chips * stack.slices * _PRICE_HEADROOM
     digit = 10 ** max(0, math.floor(math.log10(hourly)) - 1)

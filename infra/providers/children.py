@@ -13,13 +13,14 @@ import selectors
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
 import psutil
 
+from infra.labelled_processes import labelled
 from infra.providers.resource import Context, ResourceError
 
 LABEL = "SLIPWAY_CHILD"  # in the environment of a child and of whatever it starts
@@ -143,22 +144,13 @@ def _end(family: _Family) -> None:
     with suppress(subprocess.TimeoutExpired):
         child.wait(_END_S)  # before psutil does, which would take its exit code
     for _ in range(_SCANS):
-        members = list(_labelled(family.label))
+        members = labelled(LABEL, lambda value: value == family.label)
         for member in members:
             with suppress(psutil.NoSuchProcess):
                 member.kill()
         if not members:
             break
         psutil.wait_procs(members, timeout=_END_S)
-
-
-def _labelled(label: str) -> Iterator[psutil.Process]:
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(LABEL) == label and process.status() != psutil.STATUS_ZOMBIE:
-                yield process
-        except psutil.Error:
-            continue  # ended meanwhile, or another user's: not ours
 
 
 def end_all() -> None:

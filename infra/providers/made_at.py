@@ -28,12 +28,12 @@ def stored_at(store: str) -> RemoteService | None:
 
 
 def notice(service: RemoteService) -> str:
-    """What is said first where something takes the real service's place."""
+    """The sentence that names the server in the real service's place."""
     return f"{service.variable} is {service.instead}: that server answers, not {service.real}"
 
 
 def stamp(resource: Resource[Any], values: Mapping[str, Any]) -> Outputs:
-    """What is added to a resource's outputs."""
+    """The outputs that record where a resource was made, and by which release."""
     service = resource.service(values)
     return {VERSION_KEY: VERSION} | ({SERVICE_KEY: service.name} if service else {})
 

@@ -235,7 +235,7 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     def _say_who_answers(self, resource: Resource[Any], values: Mapping[str, Any]) -> None:
-        """Once, and first, for an engine that was started without our wrapper, which says it too (infra/engine/)."""
+        """Warn once of a server in the place of the real service, unless our wrapper has said so (infra/engine/)."""
         service = resource.service(values)
         if service and service.instead and not self._said & {emulated.SAID, service.variable}:
             self._said.add(service.variable)
@@ -271,7 +271,7 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
         raise AssertionError("abort raises")
 
     def _fault(self, error: Exception, urn: str) -> str:
-        """What is wrong with us, in one sentence; its trace goes to --debug."""
+        """One sentence for an error in our own code; its traceback goes to --debug."""
         self._log(engine_pb2.DEBUG, "".join(traceback.format_exception(error)), urn, ephemeral=False)
         where = traceback.extract_tb(error.__traceback__)[-1]
         name = Path(where.filename).name

@@ -61,7 +61,7 @@ def _unknown_to_git(root: Path) -> list[str]:
 
 
 def _within_bounds(root: Path, names: Iterable[str]) -> tuple[list[str], tuple[str, ...]]:
-    """The files that the patch takes, and a word on each that it does not."""
+    """The files that fit into the patch, and a line on each that is too large for it."""
     taken, left_out, total = list[str](), list[str](), 0
     for name in names:
         path = root / name
@@ -78,7 +78,7 @@ def _within_bounds(root: Path, names: Iterable[str]) -> tuple[list[str], tuple[s
 
 
 def _diff(root: Path, untracked: list[str]) -> bytes | None:
-    """Of the files as they are against the commit, `untracked` among them, by an index of its own."""
+    """The diff from the commit to the files as they are, with those in `untracked`. Git gets a copy of the index."""
     index = _git(root, "rev-parse", "--git-path", "index")
     if index is None:
         return None

@@ -81,7 +81,7 @@ def by_records(store: Store, work: Path) -> tuple[Named, int]:
 
 
 def _property(stack: str, resource: Mapping[str, Any], name: str) -> set[str]:
-    """What it is, and what it is about to be."""
+    """The values of a property in the state: what it is now, and what an `up` that was cut off was about to make it."""
     sides: list[Mapping[str, Any]] = [resource.get("outputs") or {}, resource.get("inputs") or {}]
     values = [side.get(name) for side in sides]
     found = {value for value in values if isinstance(value, str) and value}

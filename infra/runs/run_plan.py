@@ -58,7 +58,7 @@ def run_spec(workload: Workload, runs: Path | str, data: DataSpec | None) -> Run
 
 
 def _vocabulary(workload: Workload, data: DataSpec | None) -> dict[str, MaxTextValue]:
-    """A model by name has a vocabulary of its own, and without text no tokenizer asks for another."""
+    """The vocabulary of the stack's tokenizer; none for a named model without text, which keeps its own."""
     if data is None and workload.training.get("model_name", "default") != "default":
         return {}
     return {"vocab_size": workload.data_options.vocab_size}

@@ -22,7 +22,7 @@ TOKEN = "emulated-token"
 ACCOUNT = "me@real-project.iam.gserviceaccount.com"
 
 
-class ApiError(Exception):
+class RefusedError(Exception):
     def __init__(self, status: int, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.status = status
@@ -30,7 +30,7 @@ class ApiError(Exception):
 
 
 @dataclass
-class GoogleProject:
+class EmulatedProject:
     """What there is.
 
     quotas: by name, then by zone or region, with `key=value` of a further dimension behind a space; `default` is for
@@ -50,7 +50,7 @@ class GoogleProject:
 class GoogleApis(HttpEmulator):
     """Context manager around the server."""
 
-    def __init__(self, project: GoogleProject) -> None:
+    def __init__(self, project: EmulatedProject) -> None:
         self.project = project
         self.calls: list[str] = []
         self.grants = True  # whether tokens are given
@@ -71,13 +71,13 @@ class GoogleApis(HttpEmulator):
             verb, _, form = pattern.partition(" ")
             if verb == method and (found := re.fullmatch(form, path)):
                 return route(self, *map(unquote, found.groups()), query=query, body=body)
-        raise ApiError(404, f"The emulator does not know {method} {path}.")
+        raise RefusedError(404, f"The emulator does not know {method} {path}.")
 
     def check(self, project: str, service: str = "") -> None:
         if project != self.project.project:
-            raise ApiError(403, "The caller does not have permission")
+            raise RefusedError(403, "The caller does not have permission")
         if service and service not in self.project.services:
-            raise ApiError(403, f"{service} API has not been used in project {project} before.", "SERVICE_DISABLED")
+            raise RefusedError(403, f"{service} API has not been used in project {project} before.", "SERVICE_DISABLED")
 
     def about(self, project: str, **_: Any) -> dict[str, Any]:
         self.check(project)
@@ -100,14 +100,14 @@ class GoogleApis(HttpEmulator):
 
     def billing_permissions(self, account: str, body: bytes, **_: Any) -> dict[str, Any]:
         if account not in self.project.billing_accounts:
-            raise ApiError(403, "The caller does not have permission")
+            raise RefusedError(403, "The caller does not have permission")
         asked = json.loads(body)["permissions"]
         return {"permissions": [name for name in asked if name in self.project.billing_accounts[account]]}
 
     def quota(self, project: str, service: str, name: str, **_: Any) -> dict[str, Any]:
         self.check(project, "cloudquotas")
         if name not in self.project.quotas:
-            raise ApiError(404, f"QuotaInfo {name} of {service} is not found.")
+            raise RefusedError(404, f"QuotaInfo {name} of {service} is not found.")
         rows: list[dict[str, Any]] = []
         for place, value in self.project.quotas[name].items():
             places: dict[str, Any] = {"applicableLocations": ["us-east5-b", "us-east5-a", "us-east5"]}
@@ -121,7 +121,7 @@ class GoogleApis(HttpEmulator):
 
     def bucket(self, name: str, **_: Any) -> dict[str, Any]:
         if name not in self.project.buckets:
-            raise ApiError(404, "The specified bucket does not exist.")
+            raise RefusedError(404, "The specified bucket does not exist.")
         return {"location": self.project.buckets[name]}
 
 
@@ -137,7 +137,7 @@ _ROUTES: dict[str, Callable[..., dict[str, Any]]] = {
 
 def _admit(authorization: str) -> None:
     if authorization != f"Bearer {TOKEN}":
-        raise ApiError(401, "Request had invalid authentication credentials.")
+        raise RefusedError(401, "Request had invalid authentication credentials.")
 
 
 class _Handler(EmulatorHandler):
@@ -153,7 +153,7 @@ class _Handler(EmulatorHandler):
             owner.calls.append(f"{self.command} {parts.path}")
             _admit(self.headers.get("Authorization") or "")
             self._send(200, owner.answer(self.command, parts.path, query, body))
-        except ApiError as error:
+        except RefusedError as error:
             details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": error.reason}]
             said = {"code": error.status, "message": str(error)} | ({"details": details} if error.reason else {})
             self._send(error.status, {"error": said})

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts.layout import bundle_key
-from infra.emulators.object_store import FaultKind, ObjectStore
+from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.host_software.bundle import MANIFEST, Bundle
 from infra.host_software.wheels.build import PYTHON_ARCHIVE
 from infra.paths import ROOT
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> SmallStore:
     return SmallStore(tmp_path / "a store", tmp_path / "made from")
 
 
-class Machine:
+class BootedMachine:
     """A host of its own: where it installs, and what it is told."""
 
     def __init__(self, place: Path, artifacts: str | Path) -> None:
@@ -58,8 +58,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, store: SmallStore) -> Machine:
-    return Machine(tmp_path, store.directory)
+def machine(tmp_path: Path, store: SmallStore) -> BootedMachine:
+    return BootedMachine(tmp_path, store.directory)
 
 
 def python_of(done: subprocess.CompletedProcess[str]) -> Path:
@@ -67,7 +67,7 @@ def python_of(done: subprocess.CompletedProcess[str]) -> Path:
     return Path(done.stdout.splitlines()[-1])
 
 
-def test_second_time_nothing_is_fetched_or_made(store: SmallStore, machine: Machine) -> None:
+def test_second_time_nothing_is_fetched_or_made(store: SmallStore, machine: BootedMachine) -> None:
     bundle = store.bundle(store.wheelhouse())
     python = python_of(machine.bootstrap(bundle.hash))
     assert python.is_relative_to(machine.root)
@@ -77,7 +77,7 @@ def test_second_time_nothing_is_fetched_or_made(store: SmallStore, machine: Mach
     assert {path: path.lstat().st_mtime_ns for path in machine.root.rglob("*")} == before
 
 
-def test_it_becomes_launch_in_the_bundle(store: SmallStore, machine: Machine) -> None:
+def test_it_becomes_launch_in_the_bundle(store: SmallStore, machine: BootedMachine) -> None:
     bundle = store.bundle(store.wheelhouse(), run_spec="steps: 1\n")
     done = machine.bootstrap(bundle.hash, SLIPWAY_BOOTSTRAP_ONLY="")
     assert done.returncode == 0, done.stderr
@@ -86,7 +86,7 @@ def test_it_becomes_launch_in_the_bundle(store: SmallStore, machine: Machine) ->
     assert f"run_spec.yaml --host-dir {machine.host} --cache-dir {machine.host}/cache" in words[1]
 
 
-def test_hosts_of_one_machine_share_an_environment(store: SmallStore, machine: Machine, tmp_path: Path) -> None:
+def test_hosts_of_one_machine_share_an_environment(store: SmallStore, machine: BootedMachine, tmp_path: Path) -> None:
     """Two at once, from nothing: one installs, the other waits for it."""
     bundle = store.bundle(store.wheelhouse())
     environment = machine.environment | {"SLIPWAY_BUNDLE": bundle.hash, "SLIPWAY_BOOTSTRAP_ONLY": "1"}
@@ -104,7 +104,7 @@ def test_hosts_of_one_machine_share_an_environment(store: SmallStore, machine: M
     assert len(list((machine.root / "env").iterdir())) == 1
 
 
-def test_environment_that_a_kill_cut_short_is_made_again(store: SmallStore, machine: Machine) -> None:
+def test_environment_that_a_kill_cut_short_is_made_again(store: SmallStore, machine: BootedMachine) -> None:
     bundle = store.bundle(store.wheelhouse())
     python = python_of(machine.bootstrap(bundle.hash))
     stamp = python.parents[1] / ".complete"
@@ -114,7 +114,7 @@ def test_environment_that_a_kill_cut_short_is_made_again(store: SmallStore, mach
     assert stamp.exists() and python.exists()
 
 
-def test_two_bundles_stand_side_by_side_and_the_switch_is_one_rename(store: SmallStore, machine: Machine) -> None:
+def test_two_bundles_stand_side_by_side_and_the_switch_is_one_rename(store: SmallStore, machine: BootedMachine) -> None:
     wheelhouse = store.wheelhouse()
     old, new = store.bundle(wheelhouse, "steps: 1\n"), store.bundle(wheelhouse, "steps: 2\n")
     for bundle in (old, new, old):
@@ -126,7 +126,9 @@ def test_two_bundles_stand_side_by_side_and_the_switch_is_one_rename(store: Smal
 
 
 @pytest.mark.parametrize("harm", ["corrupt", "missing"])
-def test_bad_wheel_is_named_and_the_environment_before_it_stays(store: SmallStore, machine: Machine, harm: str) -> None:
+def test_bad_wheel_is_named_and_the_environment_before_it_stays(
+    store: SmallStore, machine: BootedMachine, harm: str
+) -> None:
     old = store.bundle(store.wheelhouse())
     python = python_of(machine.bootstrap(old.hash))
     new = store.bundle(store.wheelhouse(content="version = 2\n"))
@@ -145,7 +147,7 @@ def _as_archive(store: SmallStore, bundle: Bundle, other: Bundle) -> None:
     store.archive(bundle).write_bytes(other.archive())
 
 
-def test_bundle_of_another_hash_is_refused(store: SmallStore, machine: Machine) -> None:
+def test_bundle_of_another_hash_is_refused(store: SmallStore, machine: BootedMachine) -> None:
     wheelhouse = store.wheelhouse()
     wanted, other = store.bundle(wheelhouse, "steps: 1\n"), store.bundle(wheelhouse, "steps: 2\n")
     _as_archive(store, wanted, other)
@@ -153,7 +155,7 @@ def test_bundle_of_another_hash_is_refused(store: SmallStore, machine: Machine) 
     assert reason == f"bundle.tar is bundle {other.hash}, not {wanted.hash}; refused"
 
 
-def test_changed_file_in_a_bundle_is_named(store: SmallStore, machine: Machine, tmp_path: Path) -> None:
+def test_changed_file_in_a_bundle_is_named(store: SmallStore, machine: BootedMachine, tmp_path: Path) -> None:
     bundle = store.bundle(store.wheelhouse())
     inside = tmp_path / "inside"
     with tarfile.open(store.archive(bundle)) as archive:
@@ -173,14 +175,16 @@ def _pack(directory: Path, archive: Path) -> None:
     subprocess.run(["tar", "-cf" if archive.suffix == ".tar" else "-czf", archive, "-C", directory, "."], check=True)
 
 
-def test_truncated_bundle_is_refused(store: SmallStore, machine: Machine) -> None:
+def test_truncated_bundle_is_refused(store: SmallStore, machine: BootedMachine) -> None:
     bundle = store.bundle(store.wheelhouse())
     archive = store.archive(bundle)
     archive.write_bytes(archive.read_bytes()[:2000])
     assert machine.refusal(bundle.hash).startswith(f"bundle {bundle.hash} cannot be unpacked: ")
 
 
-def test_full_disk_names_the_file_and_leaves_what_stood(store: SmallStore, machine: Machine, tmp_path: Path) -> None:
+def test_full_disk_names_the_file_and_leaves_what_stood(
+    store: SmallStore, machine: BootedMachine, tmp_path: Path
+) -> None:
     """A real one: a tmpfs of a few MiB in a mount namespace, as large as the first environment needs."""
     old = store.bundle(store.wheelhouse())
     padding = "\n".join(f"x{i} = '{hashlib.sha256(str(i).encode()).hexdigest()}'" for i in range(200_000))
@@ -204,7 +208,7 @@ def test_full_disk_names_the_file_and_leaves_what_stood(store: SmallStore, machi
     assert "No space left on device" in said and "small" in said
 
 
-def test_python_of_the_wheelhouse_is_used(store: SmallStore, machine: Machine, tmp_path: Path) -> None:
+def test_python_of_the_wheelhouse_is_used(store: SmallStore, machine: BootedMachine, tmp_path: Path) -> None:
     """A stand-in archive: a link to the interpreter that runs this test, at the place where a real one has it."""
     tree = tmp_path / "tree" / "python" / "bin"
     tree.mkdir(parents=True)
@@ -227,17 +231,17 @@ def test_python_of_the_wheelhouse_is_used(store: SmallStore, machine: Machine, t
         ({"SLIPWAY_ARTIFACTS": ""}, "SLIPWAY_ARTIFACTS is not set"),
     ],
 )
-def test_what_is_not_given_is_in_the_status(machine: Machine, wrong: dict[str, str], reason: str) -> None:
+def test_what_is_not_given_is_in_the_status(machine: BootedMachine, wrong: dict[str, str], reason: str) -> None:
     bundle = {"SLIPWAY_BUNDLE": "0" * 16} | wrong
     machine.environment |= bundle
     assert machine.refusal(bundle["SLIPWAY_BUNDLE"], 2) == reason
 
 
-def test_bundle_that_is_not_in_the_store_is_named(store: SmallStore, machine: Machine) -> None:
+def test_bundle_that_is_not_in_the_store_is_named(store: SmallStore, machine: BootedMachine) -> None:
     assert bundle_key("0" * 16) in machine.refusal("0" * 16)
 
 
-def test_sigterm_while_it_waits_is_an_interruption_at_once(store: SmallStore, machine: Machine) -> None:
+def test_sigterm_while_it_waits_is_an_interruption_at_once(store: SmallStore, machine: BootedMachine) -> None:
     """Another host holds the lock, as it does while it installs."""
     bundle = store.bundle(store.wheelhouse())
     machine.root.mkdir()
@@ -274,10 +278,10 @@ class TestBucket:
         return SmallStore(tmp_path / "buckets" / "bucket" / "some" / "prefix", tmp_path / "made from")
 
     @pytest.fixture
-    def remote(self, tmp_path: Path) -> Machine:
-        return Machine(tmp_path, "gs://bucket/some/prefix")
+    def remote(self, tmp_path: Path) -> BootedMachine:
+        return BootedMachine(tmp_path, "gs://bucket/some/prefix")
 
-    def test_everything_comes_from_the_bucket(self, tmp_path: Path, bucket: SmallStore, remote: Machine) -> None:
+    def test_everything_comes_from_the_bucket(self, tmp_path: Path, bucket: SmallStore, remote: BootedMachine) -> None:
         bundle = bucket.bundle(bucket.wheelhouse())
         with MetadataServer(token=SECRET) as metadata, self._objects(tmp_path, remote, metadata) as objects:
             python = python_of(remote.bootstrap(bundle.hash))
@@ -287,33 +291,35 @@ class TestBucket:
             assert len(objects.calls) == calls, "the second time nothing is asked"
         assert not [path for path in remote.root.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
-    def test_wheel_that_arrives_corrupt_is_named(self, tmp_path: Path, bucket: SmallStore, remote: Machine) -> None:
+    def test_wheel_that_arrives_corrupt_is_named(
+        self, tmp_path: Path, bucket: SmallStore, remote: BootedMachine
+    ) -> None:
         bundle = bucket.bundle(bucket.wheelhouse())
         with MetadataServer(token=SECRET) as metadata, self._objects(tmp_path, remote, metadata) as objects:
-            objects.fail(FaultKind.CORRUPT, "GET", WHEEL, times=99)
+            objects.fail(StoreFaultKind.CORRUPT, "GET", WHEEL, times=99)
             assert remote.refusal(bundle.hash) == f"corrupt or missing: {WHEEL}"
 
-    def test_busy_bucket_is_asked_again(self, tmp_path: Path, bucket: SmallStore, remote: Machine) -> None:
+    def test_busy_bucket_is_asked_again(self, tmp_path: Path, bucket: SmallStore, remote: BootedMachine) -> None:
         bundle = bucket.bundle(bucket.wheelhouse())
         with MetadataServer(token=SECRET) as metadata, self._objects(tmp_path, remote, metadata) as objects:
-            objects.fail(FaultKind.UNAVAILABLE, "GET", "bundle.tar")
+            objects.fail(StoreFaultKind.UNAVAILABLE, "GET", "bundle.tar")
             python_of(remote.bootstrap(bundle.hash))
 
     def test_refused_token_is_one_sentence_without_the_token(
-        self, tmp_path: Path, bucket: SmallStore, remote: Machine
+        self, tmp_path: Path, bucket: SmallStore, remote: BootedMachine
     ) -> None:
         bundle = bucket.bundle(bucket.wheelhouse())
         with MetadataServer(token=SECRET[::-1]) as metadata, self._objects(tmp_path, remote, metadata):
             reason = remote.refusal(bundle.hash)
         assert reason.startswith("fetching from gs://bucket/some/prefix: ") and "401" in reason
 
-    def test_no_metadata_server_is_said(self, bucket: SmallStore, remote: Machine) -> None:
+    def test_no_metadata_server_is_said(self, bucket: SmallStore, remote: BootedMachine) -> None:
         bundle = bucket.bundle(bucket.wheelhouse())
         remote.environment["GCE_METADATA_HOST"] = "127.0.0.1:1"
         reason = remote.refusal(bundle.hash)
         assert reason.startswith("the metadata server gives no token for gs://bucket/some/prefix: ")
 
-    def _objects(self, tmp_path: Path, remote: Machine, metadata: MetadataServer) -> ObjectStore:
+    def _objects(self, tmp_path: Path, remote: BootedMachine, metadata: MetadataServer) -> ObjectStore:
         objects = ObjectStore(tmp_path / "buckets", token=SECRET)
         remote.environment |= {"GCE_METADATA_HOST": metadata.host, "SLIPWAY_STORAGE_ENDPOINT": objects.url}
         return objects

@@ -34,7 +34,7 @@ from infra.stack_file.settings import check
 from infra.targets.foundation import doctor as foundation_doctor
 from infra.targets.foundation.settings import FoundationSettings
 from infra.targets.needs import Finding
-from tests.emulators.google_apis import ACCOUNT, GoogleApis, GoogleProject
+from tests.emulators.google_apis import ACCOUNT, EmulatedProject, GoogleApis
 from tests.engine.clone import ROOT, Clone, said
 from tests.engine.google_plugin import write_executable
 from tests.engine.tpu_cloud import settings_of, shipped
@@ -61,7 +61,7 @@ def no_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def google(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoogleApis]:
     """A project that has all that v6e-32 needs."""
-    project = GoogleProject(
+    project = EmulatedProject(
         services={"compute", "storage", "tpu", "cloudquotas", "serviceusage"},
         permissions={"tpu.nodes.create", "tpu.nodes.delete", "iam.serviceAccounts.actAs"},
         quotas={QUOTA: {"us-east5-a": 0, "us-east5-b": 64}},

@@ -78,7 +78,7 @@ def release_tarball() -> bytes:
 
 
 @dataclass(frozen=True)
-class Machine:
+class NewMachine:
     """A clone whose path has a space, a cache, and a PATH with nothing but what a bare system has."""
 
     folder: Path
@@ -124,7 +124,7 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, site: ReleaseSite) -> Machine:
+def machine(tmp_path: Path, site: ReleaseSite) -> NewMachine:
     bare = tmp_path / "bin"
     bare.mkdir()
     for tool in TOOLS:
@@ -135,10 +135,10 @@ def machine(tmp_path: Path, site: ReleaseSite) -> Machine:
     (tmp_path / "a clone" / ".venv" / "bin").mkdir(parents=True)
     shutil.copytree(ROOT / "tools" / "engine", tools / "engine")
     shutil.copy(ROOT / "tools" / "engine.sh", tools)
-    return Machine(tmp_path, site)
+    return NewMachine(tmp_path, site)
 
 
-def test_release_that_matches_its_checksum_is_taken_once(machine: Machine) -> None:
+def test_release_that_matches_its_checksum_is_taken_once(machine: NewMachine) -> None:
     first = machine.run()
     assert first.returncode == 0, first.stderr
     engine = Path(first.stdout.strip())
@@ -149,7 +149,7 @@ def test_release_that_matches_its_checksum_is_taken_once(machine: Machine) -> No
     assert machine.site.asked == [CHECKSUMS, TARBALL]
 
 
-def test_two_setups_at_a_time_download_once(machine: Machine) -> None:
+def test_two_setups_at_a_time_download_once(machine: NewMachine) -> None:
     processes = [machine.start(), machine.start()]
     outputs = [process.communicate(timeout=900) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
@@ -157,7 +157,7 @@ def test_two_setups_at_a_time_download_once(machine: Machine) -> None:
     assert outputs[0][0] == outputs[1][0]
 
 
-def test_release_that_differs_from_its_checksum_is_refused(machine: Machine) -> None:
+def test_release_that_differs_from_its_checksum_is_refused(machine: NewMachine) -> None:
     machine.site.files[TARBALL] += b"tampered"
     refused = machine.run()
     assert refused.returncode == 1
@@ -167,7 +167,7 @@ def test_release_that_differs_from_its_checksum_is_refused(machine: Machine) -> 
 
 
 @pytest.mark.parametrize("gone", [CHECKSUMS, TARBALL])
-def test_without_a_verified_release_go_and_uv_the_one_line_says_what_to_install(machine: Machine, gone: str) -> None:
+def test_without_a_verified_release_go_and_uv_the_one_line_says_what_to_install(machine: NewMachine, gone: str) -> None:
     del machine.site.files[gone]
     stuck = machine.run()
     assert stuck.returncode == 1
@@ -178,13 +178,13 @@ def test_without_a_verified_release_go_and_uv_the_one_line_says_what_to_install(
     assert list(machine.engines.iterdir()) == [machine.engines / ".lock"]
 
 
-def test_page_of_a_portal_instead_of_checksums_is_no_release(machine: Machine) -> None:
+def test_page_of_a_portal_instead_of_checksums_is_no_release(machine: NewMachine) -> None:
     machine.site.files[CHECKSUMS] = b"<html>please log in</html>"
     assert f"publishes no checksum for {TARBALL}; building the engine from source" in machine.run().stderr
     assert machine.site.asked == [CHECKSUMS]
 
 
-def test_installed_engine_comes_first(machine: Machine) -> None:
+def test_installed_engine_comes_first(machine: NewMachine) -> None:
     installed = machine.install("pulumi", "v3.260.1")
     machine.install("pulumi-language-python", "")
     taken = machine.run()
@@ -192,7 +192,7 @@ def test_installed_engine_comes_first(machine: Machine) -> None:
     assert machine.site.asked == []
 
 
-def test_installed_engine_that_is_too_old_is_passed_over_aloud(machine: Machine) -> None:
+def test_installed_engine_that_is_too_old_is_passed_over_aloud(machine: NewMachine) -> None:
     installed = machine.install("pulumi", "v3.99.0")
     taken = machine.run()
     assert taken.returncode == 0
@@ -200,7 +200,7 @@ def test_installed_engine_that_is_too_old_is_passed_over_aloud(machine: Machine)
     assert taken.stdout.startswith(str(machine.engines))
 
 
-def test_wrapper_of_an_activated_environment_is_not_an_engine(machine: Machine) -> None:
+def test_wrapper_of_an_activated_environment_is_not_an_engine(machine: NewMachine) -> None:
     wrapper = machine.clone / ".venv" / "bin" / "pulumi"
     wrapper.write_text("#!/bin/sh\n# from infra.engine.wrapper import main\necho v3.260.1\n")
     wrapper.chmod(0o755)

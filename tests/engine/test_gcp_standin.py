@@ -30,7 +30,7 @@ from tests.engine.project import ENGINE, ROOT
 
 STAND_IN = google_plugin.DIRECTORY / google_plugin.EXECUTABLE
 PLUGINS = [STAND_IN, *(Path(path) for path in [os.environ.get("SLIPWAY_TEST_PLUGIN")] if path)]
-# Without credentials the official plugin asks Google who it is, for minutes where nothing answers (engine.md 3).
+# Without credentials the official plugin asks Google who it is, for minutes where nothing answers.
 OFFLINE = {
     **dict.fromkeys(("HTTPS_PROXY", "https_proxy"), "http://127.0.0.1:9"),
     **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),

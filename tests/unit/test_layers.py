@@ -6,6 +6,7 @@ import ast
 import graphlib
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,19 @@ def test_no_module_of_infra_imports_itself_through_others() -> None:
 
 def name_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    """Emulators count too: what plays Google has names of its own."""
+    files = [path for folder in ("infra", "training", "tests/emulators") for path in below(folder)]
+    names = [
+        (node.name, str(path.relative_to(ROOT)))
+        for path in files
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    counts = Counter(name for name, _ in names)
+    assert not [(name, path) for name, path in names if counts[name] > 1]
 
 
 def test_the_registry_alone_names_targets() -> None:

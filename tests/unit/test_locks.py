@@ -15,7 +15,7 @@ from infra.host_software.wheels.selection import locked_files
 from infra.paths import ROOT, TRAINING, UV
 
 COMMITTED = sorted((TRAINING / "locks").glob("pylock.*.toml"))
-# What MaxText's own extras bring and training does not need; facts/maxtext.md section 1.
+# What MaxText's own extras bring and training does not need.
 UNWANTED = ("tensorflow", "torch", "transformer-engine", "transformer-engine-jax", "datasets", "pylint", "pytype")
 
 

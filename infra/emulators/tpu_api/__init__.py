@@ -5,7 +5,7 @@ here. A real HTTP server that Google's own client talks to; every request is par
 from, the client's own protobuf messages.
 
 Written from the documentation, that client's docstrings, gcloud's own source, and answers of the real service that
-others published (gcp.md section 9, read 2026-11-21; in the code: "seen"). We never compared it with the real service:
+others published (read 2026-11-21; in the code: "seen"). We never compared it with the real service:
 what none of these says is a field of Behaviour, or marked "our choice" in the code. Seen are: the words of errors
 (errors.py), fields and project numbers in answers (extras.py, views.py), states and attributes of nodes (levers.py).
 `make test-gcloud` runs the real gcloud against it; what that sends is replayed in every test run.
@@ -23,7 +23,6 @@ from infra.emulators.tpu_api.records import (
     OperationEnds,
     QuotaRefusal,
     RequestState,
-    Tier,
     Timings,
 )
 from infra.emulators.tpu_api.server import TpuApi
@@ -42,7 +41,6 @@ __all__ = [
     "QuotaRefusal",
     "QuotaTier",
     "RequestState",
-    "Tier",
     "Timings",
     "TpuApi",
     "ZoneRefusal",

@@ -1,12 +1,12 @@
 """The simulated cloud: what a client can ask of it.
 
 Owns what each of these means for requests and nodes. Refuses to own messages of calls (service.py), HTTP (server.py),
-what is refused by its form (checks.py), what follows later (machine.py), what a script does (levers.py) and how much
-there is (pools.py).
+what is refused by its form (checks.py), what follows later (transitions.py), what a script does (levers.py) and how
+much there is (pools.py).
 
-Written from the documentation, the client's docstrings and answers that others published (gcp.md section 9, read
-2026-11-21): those are marked "seen". Never compared with the real service by us. What none of them says is a field of
-Behaviour, or marked "our choice".
+Written from the documentation, the client's docstrings and answers that others published (read 2026-11-21): those are
+marked "seen". Never compared with the real service by us. What none of them says is a field of Behaviour, or marked
+"our choice".
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from infra.emulators.tpu_api.checks import Place, Wanted, check_request, without
 from infra.emulators.tpu_api.errors import ApiError, Code
 from infra.emulators.tpu_api.extras import Extras
 from infra.emulators.tpu_api.levers import Levers
-from infra.emulators.tpu_api.machine import INACTIVE
 from infra.emulators.tpu_api.pools import Claim, ZoneRefusal
 from infra.emulators.tpu_api.records import (
-    Failure,
+    CapacityTier,
     Hidden,
     Initiator,
     Node,
@@ -31,8 +30,9 @@ from infra.emulators.tpu_api.records import (
     QuotaRefusal,
     Request,
     RequestState,
-    Tier,
+    RpcStatus,
 )
+from infra.emulators.tpu_api.transitions import INACTIVE
 from infra.hardware import Accelerator
 
 
@@ -83,7 +83,7 @@ class Cloud(Levers):
             raise ApiError(Code.FAILED_PRECONDITION, message, "QUEUED_RESOURCE_HAS_NODES")
         operation = self.new_operation("delete", name)
         request.delete_operation = operation.name
-        self._end_create(request, Failure(Code.CANCELLED.number, f"'{name}' was deleted."))
+        self._end_create(request, RpcStatus(Code.CANCELLED.number, f"'{name}' was deleted."))
         self._set(request, RequestState.DELETING, self.timings.delete_s if nodes else 0)
         for node in nodes:
             self._set_node(node, NodeState.DELETING, None)
@@ -148,18 +148,18 @@ class Cloud(Levers):
             raise ApiError(Code.ALREADY_EXISTS, f"Resource '{name}' already exists.", "RESOURCE_ALREADY_EXISTS")
         scheduling = message.scheduling_config
         spot = scheduling.spot or scheduling.preemptible
-        tier = Tier.SPOT if spot else Tier.RESERVED if scheduling.reserved else Tier.ON_DEMAND
+        tier = CapacityTier.SPOT if spot else CapacityTier.RESERVED if scheduling.reserved else CapacityTier.ON_DEMAND
         claim = Claim(place.project, place.zone, row, tier, 1)
         self._refuse_at_call(claim, message)
         if over_quota := self._over_quota(claim):
             raise over_quota
         operation = self.new_operation("create", name)
         taken = self.capacity_claims()
-        reservation = self.pools.reservation_for(claim, taken) if tier is Tier.RESERVED else ""
+        reservation = self.pools.reservation_for(claim, taken) if tier is CapacityTier.RESERVED else ""
         refused = self._refused_in_operation(claim)
         if self.pools.full(claim, taken):
             refused = errors.no_capacity(place.zone)
-        elif tier is Tier.RESERVED and not reservation:
+        elif tier is CapacityTier.RESERVED and not reservation:
             refused = errors.reservation_full()
         if refused:
             return self._complete(operation, refused.failure, after_s=self.timings.admit_s)

@@ -2,7 +2,7 @@
 
 Owns the form of an error. Refuses to own when one is due.
 
-Seen (public reports, gcp.md section 9, read 2026-11-21): the quota refusal word for word, the sentences of a zone that
+Seen (public reports, read 2026-11-21): the quota refusal word for word, the sentences of a zone that
 is full, of a zone without the accelerator (2024-08), of a reservation that is full (2025-01) and of one that is not
 there, and how Google's API infrastructure words a rate limit and a location. Our choice: the EIDs, the names of rate
 limits, and every ErrorInfo whose domain is tpu.googleapis.com.
@@ -22,7 +22,7 @@ from google.rpc import code_pb2
 
 
 @dataclass(frozen=True)
-class Failure:
+class RpcStatus:
     """A google.rpc.Status: why a request is FAILED or an operation has ended in an error."""
 
     code: int
@@ -76,9 +76,9 @@ class ApiError(Exception):
         self.details = [_error_info(reason, _SERVICE, **metadata)] if reason else list(details)
 
     @property
-    def failure(self) -> Failure:
+    def failure(self) -> RpcStatus:
         """The same error as a google.rpc.Status, for an operation or a FAILED request."""
-        return Failure(self.code.number, self.message)
+        return RpcStatus(self.code.number, self.message)
 
     def to_json(self) -> dict[str, Any]:
         error: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """Fields that the messages of Google's client (google-cloud-tpu 1.28, v2) lack: JSON next to those messages.
 
 Owns the names of these fields, and what v2alpha1 spells otherwise than v2. Refuses to own what they mean (checks.py,
-machine.py) and what both versions share (messages.py).
+transitions.py) and what both versions share (messages.py).
 
 Names are those of gcloud's own generated clients (528.0.0, tpu v2 and v2alpha1), read 2026-11-21. Seen in answers of
 the real service: an ACTIVE request's node has `bootDisk: {}` and `useTpuVm: true`. Our choice: that they are there only

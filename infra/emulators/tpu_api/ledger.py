@@ -1,7 +1,7 @@
 """What the cloud keeps: its clock's time, requests, nodes, operations, events, and all of it as one snapshot.
 
 Owns the records and the sums over them (who holds which capacity and quota), operations and request ids. Refuses to
-own when anything changes: machine.py, cloud.py.
+own when anything changes: transitions.py, cloud.py.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from infra.emulators.tpu_api.records import (
     HOST_READY,
     Behaviour,
     Event,
-    Failure,
     GuestAttribute,
     Node,
     Operation,
     Request,
+    RpcStatus,
     SentRequest,
     Timings,
     node_from_json,
@@ -74,7 +74,7 @@ class Ledger:
             raise errors.not_found(name)
         return self.operations[name]
 
-    def end_in_error(self, operation: Operation, failure: Failure) -> None:
+    def end_in_error(self, operation: Operation, failure: RpcStatus) -> None:
         """The operation reports this failure, whatever it has done or will do."""
         operation.failure, operation.response = failure, None
         operation.completed_s = operation.completed_s if operation.completed_s is not None else self.now_s
@@ -97,7 +97,7 @@ class Ledger:
         if request_id:
             self.sent[request_id] = SentRequest(rpc, body, operation.name, self.now_s)
 
-    def _complete(self, operation: Operation, failure: Failure | None = None, after_s: float = 0) -> Operation:
+    def _complete(self, operation: Operation, failure: RpcStatus | None = None, after_s: float = 0) -> Operation:
         if operation.completed_s is not None:
             return operation  # it was made to end in an error
         operation.completed_s = self.now_s + after_s

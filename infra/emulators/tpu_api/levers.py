@@ -1,9 +1,9 @@
 """What a script, a test or the page does to the simulated cloud, and what its hosts publish.
 
 Owns the levers: loss, health, hosts, capacity, refusals, quota, reservations. Refuses to own what clients ask for
-(cloud.py) and what follows (machine.py).
+(cloud.py) and what follows (transitions.py).
 
-Seen (gcp.md section 9, read 2026-11-21): node states REPAIRING and UNKNOWN and health UNHEALTHY_MAINTENANCE under an
+Seen (public reports, read 2026-11-21): node states REPAIRING and UNKNOWN and health UNHEALTHY_MAINTENANCE under an
 ACTIVE request; hosts with guest attributes of their own. Our choice: when a script is not asked, none of it happens.
 """
 
@@ -16,13 +16,21 @@ import re
 from infra.emulators.tpu_api import checks, messages
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.errors import Code
-from infra.emulators.tpu_api.machine import Machine
 from infra.emulators.tpu_api.pools import QuotaTier, ZoneRefusal
-from infra.emulators.tpu_api.records import GuestAttribute, Initiator, Node, NodeState, Request, RequestState, Tier
+from infra.emulators.tpu_api.records import (
+    CapacityTier,
+    GuestAttribute,
+    Initiator,
+    Node,
+    NodeState,
+    Request,
+    RequestState,
+)
+from infra.emulators.tpu_api.transitions import Transitions
 from infra.hardware import families
 
 
-class Levers(Machine):
+class Levers(Transitions):
     """Every lever raises ValueError for a name that does not exist; the error lists those that do."""
 
     # --- requests and nodes ---
@@ -34,7 +42,7 @@ class Levers(Machine):
         lost = [node] if node else self._nodes_of(request) if request else []
         if not lost:
             raise ValueError(f"{name} has nothing to preempt; nodes: {', '.join(self.nodes) or 'none'}")
-        if lost[0].tier is not Tier.SPOT:
+        if lost[0].tier is not CapacityTier.SPOT:
             raise ValueError(f"{name} is {lost[0].tier}: only spot is preempted")
         for lost_node in lost:
             self._set_node(lost_node, NodeState.PREEMPTED, None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from infra.emulators.tpu_api.records import Tier
+from infra.emulators.tpu_api.records import CapacityTier
 from infra.hardware import Accelerator, Api, QuotaScope, QuotaUnit, find, rows
 
 _MOST_SERVING_CHIPS = 8
@@ -38,7 +38,7 @@ class Claim:
     project: str
     zone: str
     row: Accelerator
-    tier: Tier
+    tier: CapacityTier
     nodes: int
     reservation: str = ""
 
@@ -63,7 +63,7 @@ class Claim:
     @property
     def quota_tier(self) -> QuotaTier:
         """Flex-start counts against the preemptible quota, as its documentation says."""
-        return QuotaTier.SPOT if self.tier in (Tier.SPOT, Tier.FLEX_START) else QuotaTier.ON_DEMAND
+        return QuotaTier.SPOT if self.tier in (CapacityTier.SPOT, CapacityTier.FLEX_START) else QuotaTier.ON_DEMAND
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Capacity:
         return (
             claim.zone == self.zone
             and self.accelerator in (claim.row.name, claim.row.family)
-            and claim.tier is not Tier.RESERVED
+            and claim.tier is not CapacityTier.RESERVED
         )
 
 
@@ -92,7 +92,10 @@ class Refused:
     stays: bool = False
 
     def concerns(self, claim: Claim) -> bool:
-        sold_otherwise = self.how is ZoneRefusal.NONE_FOR_SALE and claim.tier not in (Tier.ON_DEMAND, Tier.GUARANTEED)
+        sold_otherwise = self.how is ZoneRefusal.NONE_FOR_SALE and claim.tier not in (
+            CapacityTier.ON_DEMAND,
+            CapacityTier.GUARANTEED,
+        )
         named = self.accelerator in ("", claim.row.name, claim.row.family)
         return claim.zone == self.zone and named and not sold_otherwise
 
@@ -115,7 +118,7 @@ class QuotaLimit:
             and claim.row.family == self.family
             and claim.quota_tier is self.tier
             and claim.is_serving == self.serving
-            and claim.tier is not Tier.RESERVED
+            and claim.tier is not CapacityTier.RESERVED
         )
 
 
@@ -247,5 +250,5 @@ def quota_unit(family: str) -> QuotaUnit:
     return QuotaUnit.CHIPS
 
 
-def claim_of(project: str, zone: str, accelerator: str, tier: Tier, nodes: int, reservation: str = "") -> Claim:
+def claim_of(project: str, zone: str, accelerator: str, tier: CapacityTier, nodes: int, reservation: str = "") -> Claim:
     return Claim(project, zone, find(accelerator), tier, nodes, reservation)

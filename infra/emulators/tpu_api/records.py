@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from infra.emulators.tpu_api import messages
-from infra.emulators.tpu_api.errors import Failure
+from infra.emulators.tpu_api.errors import RpcStatus
 
 
 class RequestState(StrEnum):
@@ -52,7 +52,7 @@ class Initiator(StrEnum):
     SERVICE = "SERVICE"
 
 
-class Tier(StrEnum):
+class CapacityTier(StrEnum):
     ON_DEMAND = "on-demand"
     SPOT = "spot"
     GUARANTEED = "guaranteed"
@@ -147,7 +147,7 @@ HOST_READY = GuestAttribute("slipway", "status", '{"bundle": "emulated", "status
 
 
 @dataclass
-class Host:
+class NodeHost:
     """A worker of a node. `ready_at_s` is when it reports by itself, None never."""
 
     ready_at_s: float | None = None
@@ -160,7 +160,7 @@ class Node:
 
     name: str
     accelerator: str  # row of the hardware table
-    tier: Tier
+    tier: CapacityTier
     message: Any
     create_s: float
     state: NodeState = NodeState.CREATING
@@ -170,7 +170,7 @@ class Node:
     request: str = ""  # name of its queued resource
     reservation: str = ""
     released: bool = False  # its chips were gone before it was deleted
-    hosts: list[Host] = field(default_factory=list[Host])
+    hosts: list[NodeHost] = field(default_factory=list[NodeHost])
     maintenance: dict[str, Any] = field(default_factory=dict[str, Any])  # upcomingMaintenance as JSON
 
     @property
@@ -184,7 +184,7 @@ class Request:
 
     name: str
     accelerator: str
-    tier: Tier
+    tier: CapacityTier
     node_names: list[str]
     message: Any
     create_s: float
@@ -194,7 +194,7 @@ class Request:
     due_s: float | None = None
     not_before_s: float = 0
     expires_s: float | None = None
-    failure: Failure | None = None
+    failure: RpcStatus | None = None
     initiator: Initiator = Initiator.NONE
     reservation: str = ""
     tried: int = -1  # the cloud's revision at which there was no room
@@ -212,7 +212,7 @@ class Operation:
     create_s: float
     completed_s: float | None = None
     hold_until_s: float = 0  # a slow operation says so later
-    failure: Failure | None = None
+    failure: RpcStatus | None = None
     response: dict[str, Any] | None = None  # with its "@type"
     cancel_requested: bool = False
 
@@ -250,14 +250,14 @@ def to_json(record: Request | Node | Operation) -> dict[str, Any]:
 
 def node_from_json(values: dict[str, Any]) -> Node:
     hosts = [
-        Host(host["ready_at_s"], [GuestAttribute(**attribute) for attribute in host["attributes"]])
+        NodeHost(host["ready_at_s"], [GuestAttribute(**attribute) for attribute in host["attributes"]])
         for host in values["hosts"]
     ]
     message = messages.parse("Node", values["message"])
     own: dict[str, Any] = {
         "message": message,
         "hosts": hosts,
-        "tier": Tier(values["tier"]),
+        "tier": CapacityTier(values["tier"]),
         "state": NodeState(values["state"]),
     }
     return Node(**{**values, **own})
@@ -266,14 +266,14 @@ def node_from_json(values: dict[str, Any]) -> Node:
 def request_from_json(values: dict[str, Any]) -> Request:
     own: dict[str, Any] = {
         "message": messages.parse("QueuedResource", values["message"]),
-        "tier": Tier(values["tier"]),
+        "tier": CapacityTier(values["tier"]),
         "state": RequestState(values["state"]),
         "initiator": Initiator(values["initiator"]),
-        "failure": Failure(**values["failure"]) if values["failure"] else None,
+        "failure": RpcStatus(**values["failure"]) if values["failure"] else None,
     }
     return Request(**{**values, **own})
 
 
 def operation_from_json(values: dict[str, Any]) -> Operation:
-    own: dict[str, Any] = {"failure": Failure(**values["failure"]) if values["failure"] else None}
+    own: dict[str, Any] = {"failure": RpcStatus(**values["failure"]) if values["failure"] else None}
     return Operation(**{**values, **own})

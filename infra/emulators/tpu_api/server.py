@@ -23,7 +23,7 @@ from infra.emulators.tpu_api.checks import project_number
 from infra.emulators.tpu_api.cloud import Cloud
 from infra.emulators.tpu_api.errors import ApiError, Code
 from infra.emulators.tpu_api.faults import Call, Fault, FaultKind, next_fault
-from infra.emulators.tpu_api.records import Failure
+from infra.emulators.tpu_api.records import RpcStatus
 from infra.emulators.tpu_api.routes import Route
 from infra.emulators.tpu_api.service import Service
 
@@ -182,7 +182,7 @@ class TpuApi(HttpEmulator):
         self.service.check_location(*fields.values())
         request = routes.request_message(route, fields, query, body)
         kind = fault.kind if fault else None
-        failure = Failure(Code.INTERNAL.number, "An internal error has occurred (a fault of the emulator).")
+        failure = RpcStatus(Code.INTERNAL.number, "An internal error has occurred (a fault of the emulator).")
         if kind is FaultKind.OPERATION_ERROR:
             return self.service.refuse_in_operation(route.rpc, route.verb, request, failure)
         message = route.call(self.service, request, beyond_v2) if beyond_v2 else route.call(self.service, request)

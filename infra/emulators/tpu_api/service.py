@@ -18,7 +18,7 @@ from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.cloud import Cloud
 from infra.emulators.tpu_api.errors import ApiError, Code
 from infra.emulators.tpu_api.extras import Extras
-from infra.emulators.tpu_api.records import Failure, Hidden, Operation
+from infra.emulators.tpu_api.records import Hidden, Operation, RpcStatus
 
 _DEFAULT_PAGE = 50  # our choice
 ALL_ZONES = "-"  # as `gcloud ... list --zone=-` asks
@@ -176,14 +176,14 @@ class Service:
 
     # --- faults ---
 
-    def refuse_in_operation(self, rpc: str, verb: str, request: Any, failure: Failure) -> Any:
+    def refuse_in_operation(self, rpc: str, verb: str, request: Any, failure: RpcStatus) -> Any:
         """Does nothing and answers with an operation that failed; its request id is taken from now on (our choice)."""
         operation = self.cloud.new_operation(verb, _target(request))
         self.cloud.end_in_error(operation, failure)
         self.cloud.remember(rpc, getattr(request, "request_id", ""), _body(request), operation)
         return self._shown(operation)
 
-    def end_in_error(self, shown: Any, failure: Failure) -> Any:
+    def end_in_error(self, shown: Any, failure: RpcStatus) -> Any:
         """The operation reports a failure, though what it did stays."""
         operation = self.cloud.operation(shown.name)
         self.cloud.end_in_error(operation, failure)

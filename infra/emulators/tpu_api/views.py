@@ -1,6 +1,6 @@
 """Turns the emulator's records into the messages that a client is shown.
 
-Seen (gcp.md section 9, read 2026-11-21): the project's number in a request's parent and in a node's queuedResource, its
+Seen (public reports, read 2026-11-21): the project's number in a request's parent and in a node's queuedResource, its
 id in names; empty schedulingConfig and shieldedInstanceConfig in an ACTIVE request's node.
 """
 

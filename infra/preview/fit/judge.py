@@ -17,7 +17,7 @@ type Ask = Callable[[CompileRequest], FitVerdict]
 
 
 def verdict(step: TrainStep, ask: Ask) -> FitVerdict:
-    """`ask` has the compiler's word: what is known already, or a compile."""
+    """The verdict on a train step. `ask` gets the TPU compiler's: one that is known already, or a compile's."""
     match step.row.platform:
         case "tpu":
             return ask(step.request)

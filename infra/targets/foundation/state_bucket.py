@@ -2,7 +2,7 @@
 
 Owns: what has to be there first, which stacks move, and moving one so that nothing is lost if it is cut off: the copy
 is compared before the original is put aside. Refuses to own buckets and keys (target foundation) and talking to the
-terminal (backend_cli.py). The engine itself reads and writes both states.
+terminal (infra/commands/backend.py). The engine itself reads and writes both states.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from infra import names
 from infra.engine import google_plugin, home, wrapper
+from infra.google_login import LOGIN_COMMAND
 from infra.paths import PULUMI, ROOT
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError
@@ -45,7 +46,7 @@ def obstacle(settings: FoundationSettings, environment: Mapping[str, str]) -> st
         install = f"Google's provider plugin is not installed; run: pulumi plugin install resource gcp {version}"
         return "; ".join((install, *choice.passed_over))
     if not google_plugin.has_credentials(environment):
-        return "there are no credentials for Google Cloud; run: gcloud auth application-default login"
+        return f"there are no credentials for Google Cloud; run: {LOGIN_COMMAND}"
     return None
 
 
@@ -96,7 +97,7 @@ def move(stack: str, url: str) -> int:
 
 
 def _put_aside(stack: str) -> None:
-    """An `up` that forgot the new backend shall find no old state to act on."""
+    """Rename the old state, so that an `up` without the new backend does not act on it."""
     folder = wrapper.state_directory(ROOT) / ".pulumi" / "stacks" / _project()
     for path in folder.glob(f"{stack}.json*"):
         if path.name.removeprefix(stack) in (".json", ".json.gz"):

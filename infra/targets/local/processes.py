@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
+
+from infra import labelled_processes
 
 LABEL = "SLIPWAY_HOST_DIR"
 _started: list[subprocess.Popen[bytes]] = []  # they outlive us on purpose; a collected Popen would complain
@@ -61,21 +63,7 @@ def output(command: Sequence[str], environment: Mapping[str, str], directory: Pa
 
 def labelled(root: Path) -> list[psutil.Process]:
     """Every live process of the hosts whose directory is `root` or lies below it."""
-    return list(_labelled(str(root)))
-
-
-def _labelled(root: str) -> Iterator[psutil.Process]:
-    for process in psutil.process_iter():
-        try:
-            directory = process.environ().get(LABEL)
-            if directory and (directory == root or directory.startswith(root + os.sep)) and _alive(process):
-                yield process
-        except psutil.Error:
-            continue  # ended meanwhile, or another user's: not ours
-
-
-def _alive(process: psutil.Process) -> bool:
-    return process.status() != psutil.STATUS_ZOMBIE
+    return labelled_processes.labelled(LABEL, lambda directory: f"{directory}{os.sep}".startswith(f"{root}{os.sep}"))
 
 
 def find(pid: int, started: float) -> psutil.Process | None:
@@ -83,7 +71,7 @@ def find(pid: int, started: float) -> psutil.Process | None:
     try:
         process = psutil.Process(pid)
         # psutil derives the start time from boot time, which a clock step can shift by a little.
-        return process if abs(process.create_time() - started) < 2.0 and _alive(process) else None
+        return process if abs(process.create_time() - started) < 2.0 and labelled_processes.is_alive(process) else None
     except psutil.Error:
         return None
 

@@ -13,16 +13,16 @@ import pytest
 
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import Store
-from infra.emulators.object_store import FaultKind, ObjectStore
+from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.paths import ROOT
 from tests.emulators.metadata_server import MetadataServer
 from tests.unit.artifact_store.steps import BIG, refused, write
 
 
-@pytest.mark.parametrize("kind", [FaultKind.UNAVAILABLE, FaultKind.CUT_BEFORE, FaultKind.CUT_AFTER])
+@pytest.mark.parametrize("kind", [StoreFaultKind.UNAVAILABLE, StoreFaultKind.CUT_BEFORE, StoreFaultKind.CUT_AFTER])
 @pytest.mark.parametrize("size", [1000, BIG])
 def test_an_upload_survives_a_fault(
-    server: ObjectStore, bucket: Store, tmp_path: Path, kind: FaultKind, size: int
+    server: ObjectStore, bucket: Store, tmp_path: Path, kind: StoreFaultKind, size: int
 ) -> None:
     server.fail(kind, "POST" if size == 1000 else "PUT", "/upload/", skip=0 if size == 1000 else 1)
     file = write(tmp_path / "f", os.urandom(size))
@@ -31,8 +31,8 @@ def test_an_upload_survives_a_fault(
     assert bucket.read("k") == file.read_bytes()
 
 
-@pytest.mark.parametrize("kind", [FaultKind.UNAVAILABLE, FaultKind.CUT_BEFORE, FaultKind.CUT_AFTER])
-def test_a_download_survives_a_fault(server: ObjectStore, bucket: Store, tmp_path: Path, kind: FaultKind) -> None:
+@pytest.mark.parametrize("kind", [StoreFaultKind.UNAVAILABLE, StoreFaultKind.CUT_BEFORE, StoreFaultKind.CUT_AFTER])
+def test_a_download_survives_a_fault(server: ObjectStore, bucket: Store, tmp_path: Path, kind: StoreFaultKind) -> None:
     file = write(tmp_path / "f", os.urandom(3 << 20))
     bucket.put("k", file)
     server.fail(kind, "GET", "/download/")
@@ -41,9 +41,9 @@ def test_a_download_survives_a_fault(server: ObjectStore, bucket: Store, tmp_pat
     assert (tmp_path / "g").read_bytes() == file.read_bytes()
 
 
-@pytest.mark.parametrize("kind", [FaultKind.UNAVAILABLE, FaultKind.CUT_BEFORE, FaultKind.CUT_AFTER])
+@pytest.mark.parametrize("kind", [StoreFaultKind.UNAVAILABLE, StoreFaultKind.CUT_BEFORE, StoreFaultKind.CUT_AFTER])
 def test_looking_listing_renewing_and_deleting_survive_a_fault(
-    server: ObjectStore, bucket: Store, tmp_path: Path, kind: FaultKind
+    server: ObjectStore, bucket: Store, tmp_path: Path, kind: StoreFaultKind
 ) -> None:
     for key in "a", "b":
         bucket.put(key, write(tmp_path / key, key))
@@ -61,7 +61,7 @@ def test_looking_listing_renewing_and_deleting_survive_a_fault(
 def test_no_connection_is_left_behind_by_an_error(server: ObjectStore, bucket: Store, tmp_path: Path) -> None:
     """Google's client does not read the answer to a download that is an error; a warning here is an error."""
     bucket.put("k", write(tmp_path / "f", "content"))
-    server.fail(FaultKind.UNAVAILABLE, "GET", "/download/")
+    server.fail(StoreFaultKind.UNAVAILABLE, "GET", "/download/")
     assert bucket.read("k") == b"content"
     del bucket
     gc.collect()
@@ -70,8 +70,8 @@ def test_no_connection_is_left_behind_by_an_error(server: ObjectStore, bucket: S
 def test_a_download_that_is_cut_and_then_damaged_is_noticed(server: ObjectStore, bucket: Store, tmp_path: Path) -> None:
     """The client compares no checksum once it has continued a download."""
     bucket.put("k", write(tmp_path / "f", os.urandom(3 << 20)))
-    server.fail(FaultKind.CUT_AFTER, "GET", "/download/")
-    server.fail(FaultKind.CORRUPT, "GET", "/download/")
+    server.fail(StoreFaultKind.CUT_AFTER, "GET", "/download/")
+    server.fail(StoreFaultKind.CORRUPT, "GET", "/download/")
     assert "arrived damaged (checksum mismatch)" in refused(lambda: bucket.fetch("k", tmp_path / "g"))
     assert not (tmp_path / "g").exists()
 
@@ -80,7 +80,7 @@ def test_a_download_that_is_cut_and_then_damaged_is_noticed(server: ObjectStore,
 def test_a_damaged_upload_is_refused_and_leaves_nothing(
     server: ObjectStore, bucket: Store, tmp_path: Path, size: int
 ) -> None:
-    server.fail(FaultKind.CORRUPT, "POST" if size == 1000 else "PUT", "/upload/")
+    server.fail(StoreFaultKind.CORRUPT, "POST" if size == 1000 else "PUT", "/upload/")
     file = write(tmp_path / "f", os.urandom(size))
     assert "checksum mismatch" in refused(lambda: bucket.put("k", file))
     assert not bucket.has("k")
@@ -89,7 +89,7 @@ def test_a_damaged_upload_is_refused_and_leaves_nothing(
 
 def test_a_damaged_download_is_refused_and_leaves_nothing(server: ObjectStore, bucket: Store, tmp_path: Path) -> None:
     bucket.put("k", write(tmp_path / "f", "content"))
-    server.fail(FaultKind.CORRUPT, "GET", "/download/", times=2)
+    server.fail(StoreFaultKind.CORRUPT, "GET", "/download/", times=2)
     assert refused(lambda: bucket.read("k")) == ("k of gs://bucket arrived damaged (checksum mismatch); run it again")
     assert "arrived damaged" in refused(lambda: bucket.fetch("k", tmp_path / "g"))
     assert not (tmp_path / "g").exists()
@@ -111,13 +111,13 @@ def test_a_bucket_that_is_not_there(server: ObjectStore, tmp_path: Path) -> None
 
 def test_permission_denied(server: ObjectStore, bucket: Store, tmp_path: Path) -> None:
     file = write(tmp_path / "f", "x")
-    server.fail(FaultKind.DENIED, "POST")
+    server.fail(StoreFaultKind.DENIED, "POST")
     sentence = refused(lambda: bucket.put("k", file))
     assert sentence.startswith(f"cannot store {file} as k in gs://bucket: permission denied; give this account roles/")
 
 
 def test_a_service_that_stays_away(server: ObjectStore) -> None:
-    server.fail(FaultKind.UNAVAILABLE, times=100)
+    server.fail(StoreFaultKind.UNAVAILABLE, times=100)
     assert "Cloud Storage answered 503: " in refused(lambda: open_store("gs://bucket", patience_s=0.2).has("k"))
 
 

@@ -15,7 +15,7 @@ from infra.artifacts.layout import object_key, sums_text, wheelhouse_key
 from infra.artifacts.opening import open_store
 from infra.artifacts.push import Pushed, push
 from infra.artifacts.store import LocalStore, Store
-from infra.emulators.object_store import FaultKind, ObjectStore
+from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.host_software import wheelhouses
 from infra.host_software.wheels.locks import STABLE
 from infra.paths import ROOT
@@ -63,7 +63,7 @@ def test_push_that_fails_leaves_no_index_and_goes_on_later(
     server: ObjectStore, bucket: Store, source: LocalStore
 ) -> None:
     keys = fill(source, [100] * 20)
-    server.fail(FaultKind.DENIED, "POST", skip=9)
+    server.fail(StoreFaultKind.DENIED, "POST", skip=9)
     assert "permission denied" in refused(lambda: push(source, bucket, keys, ["wheelhouses/x/SHA256SUMS"]))
     assert not bucket.has("wheelhouses/x/SHA256SUMS")
     there = len(list(bucket.keys()))
@@ -87,7 +87,7 @@ def built(source: LocalStore, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_wheelhouse_that_could_not_be_pushed_whole_is_not_there(
     server: ObjectStore, bucket: Store, source: LocalStore, built: str
 ) -> None:
-    server.fail(FaultKind.DENIED, "POST", skip=9)
+    server.fail(StoreFaultKind.DENIED, "POST", skip=9)
     assert "permission denied" in refused(lambda: wheelhouses.push_from_here(built, "gs://bucket"))
     assert not bucket.has(wheelhouse_key(built))
     wheelhouses.push_from_here(built, "gs://bucket")
@@ -142,8 +142,8 @@ def test_push_to_a_bucket_that_is_killed_in_the_middle(
     server: ObjectStore, bucket: Store, source: LocalStore, end: signal.Signals
 ) -> None:
     keys = fill(source, [BIG, 5 << 20, 4 << 20, 100, 90, 80, 70, 60, 50, 40])
-    first_chunk = server.fail(FaultKind.HOLD, "PUT", "/upload/")  # of the biggest; more than a socket buffers
-    whole = server.fail(FaultKind.HOLD, "POST", "uploadType=multipart", skip=3)
+    first_chunk = server.fail(StoreFaultKind.HOLD, "PUT", "/upload/")  # of the biggest; more than a socket buffers
+    whole = server.fail(StoreFaultKind.HOLD, "POST", "uploadType=multipart", skip=3)
     command = [sys.executable, "-c", PUSH, str(source.directory), "gs://bucket"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert first_chunk.held.wait(900)

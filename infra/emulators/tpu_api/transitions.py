@@ -14,17 +14,17 @@ from infra.emulators.tpu_api.errors import ApiError, Code
 from infra.emulators.tpu_api.ledger import Ledger
 from infra.emulators.tpu_api.pools import Claim, ZoneRefusal
 from infra.emulators.tpu_api.records import (
-    Failure,
-    Host,
+    CapacityTier,
     Initiator,
     Node,
+    NodeHost,
     NodeState,
     Operation,
     OperationEnds,
     QuotaRefusal,
     Request,
     RequestState,
-    Tier,
+    RpcStatus,
 )
 from infra.hardware import Accelerator, find
 
@@ -33,7 +33,7 @@ _QUEUED = (RequestState.CREATING, RequestState.ACCEPTED, RequestState.WAITING_FO
 _READ_ONLY = 2  # AttachedDisk.DiskMode; unspecified is read-write
 
 
-class Machine(Ledger):
+class Transitions(Ledger):
     """Moves only by `advance` and `settle`: no threads, no sleeping."""
 
     # --- time ---
@@ -105,7 +105,11 @@ class Machine(Ledger):
 
         A reservation that is not there leaves no request (our choice).
         """
-        if claim.tier is Tier.RESERVED and claim.reservation and not self.pools.has_reservation(claim.reservation):
+        if (
+            claim.tier is CapacityTier.RESERVED
+            and claim.reservation
+            and not self.pools.has_reservation(claim.reservation)
+        ):
             return None if stays else errors.no_reservation()
         refused = self.pools.refusal_of(claim)
         if refused is None or stays not in (None, refused.stays):
@@ -120,7 +124,7 @@ class Machine(Ledger):
             return False
         request.tried = self.revision
         claim, taken = self._claim(request), self.capacity_claims()
-        if request.tier is Tier.RESERVED:
+        if request.tier is CapacityTier.RESERVED:
             reservation = self.pools.reservation_for(claim, taken)
             if not reservation:
                 return False
@@ -178,7 +182,7 @@ class Machine(Ledger):
         if operation := self.operations.get(request.delete_operation):
             self._complete(operation)
 
-    _FOLLOWS: dict[RequestState, Callable[[Machine, Request], None]] = {  # noqa: RUF012 (never changed)
+    _FOLLOWS: dict[RequestState, Callable[[Transitions, Request], None]] = {  # noqa: RUF012 (never changed)
         RequestState.CREATING: _admit,
         RequestState.PROVISIONING: _activate,
         RequestState.ACTIVE: _run_out,
@@ -190,7 +194,7 @@ class Machine(Ledger):
         """All nodes of a request go, also where one alone was lost (our choice)."""
         self._set(request, RequestState.SUSPENDING, self.timings.suspend_s)
         request.initiator = initiator
-        self._end_create(request, Failure(Code.ABORTED.number, f"'{request.name}' was suspended."))
+        self._end_create(request, RpcStatus(Code.ABORTED.number, f"'{request.name}' was suspended."))
         for node in self._nodes_of(request):
             if node.state is not NodeState.PREEMPTED:
                 self._set_node(node, NodeState.DELETING, None)
@@ -198,11 +202,11 @@ class Machine(Ledger):
     def _fail(self, request: Request, code: Code, message: str) -> bool:
         for node in self._nodes_of(request):
             self._remove(node)
-        request.failure = Failure(code.number, message)
+        request.failure = RpcStatus(code.number, message)
         self._end_create(request, request.failure)
         return self._set(request, RequestState.FAILED, None, f": {message}")
 
-    def _end_create(self, request: Request, failure: Failure | None = None) -> None:
+    def _end_create(self, request: Request, failure: RpcStatus | None = None) -> None:
         operation = self.operations.get(request.create_operation)
         if operation and operation.completed_s is None:
             self._complete(operation, failure)
@@ -215,21 +219,21 @@ class Machine(Ledger):
 
     # --- nodes ---
 
-    def _new_node(self, name: str, row: Accelerator, tier: Tier, message: Any) -> Node:
+    def _new_node(self, name: str, row: Accelerator, tier: CapacityTier, message: Any) -> Node:
         number = self._next_number()
         shown = without_outputs(message)
         shown.name, shown.id = name, 10**18 + number
         if not shown.accelerator_type:
             shown.accelerator_type = str(row.accelerator_type)
-        shown.scheduling_config.spot = tier is Tier.SPOT
-        shown.scheduling_config.reserved = tier is Tier.RESERVED
+        shown.scheduling_config.spot = tier is CapacityTier.SPOT
+        shown.scheduling_config.reserved = tier is CapacityTier.RESERVED
         if not shown.HasField("network_config") and not len(shown.network_configs):
             shown.network_config.network = "default"
         if not shown.service_account.email:
             number_of_project = project_number(Place.of(name).project)
             shown.service_account.email = f"{number_of_project}-compute@developer.gserviceaccount.com"
         messages.set_time(shown.create_time, self.now_s)
-        node = Node(name, row.name, tier, shown, self.now_s, hosts=[Host() for _ in range(row.hosts)])
+        node = Node(name, row.name, tier, shown, self.now_s, hosts=[NodeHost() for _ in range(row.hosts)])
         external = shown.network_config.enable_external_ips
         for worker in range(row.hosts):
             endpoint = shown.network_endpoints.add(
@@ -252,7 +256,7 @@ class Machine(Ledger):
     def _remove(self, node: Node) -> None:
         del self.nodes[node.name]
         self._log(node.name, "deleted")
-        gone = Failure(Code.CANCELLED.number, f"'{node.name}' was deleted.")
+        gone = RpcStatus(Code.CANCELLED.number, f"'{node.name}' was deleted.")
         for operation in self._running_on(node):
             self._complete(operation, None if operation.verb == "delete" else gone)
 
