@@ -17,7 +17,7 @@ DOCUMENTS = [ROOT / "README.md", *(path for path in FILES if path.suffix in (".m
 
 # A path below a folder of ours, or the bare name of a module or a document; other projects' paths are not ours to know.
 _NAMED = re.compile(rf"(?<![\w/.<>{{}}*-])(?:(?:{'|'.join(FOLDERS)})/[\w/.-]*\w|[\w-]+\.(?:py|md))(?!\.?[\w/*<>{{}}-])")
-# Examples, and the name that the startup script of 0.1.0 gives its writer (infra/targets/tpu_vm/startup_script.py).
+# Examples, and the name that startup_script.py still gives itself on hosts, as in 0.1.0.
 _EXCEPT = re.compile(r"/test_x\.py|/new\.py|/0123456789abcdef\.json|^infra/startup_script\.py$")
 
 
