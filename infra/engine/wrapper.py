@@ -256,6 +256,8 @@ def with_googles(command: Command, start: Start, stack: str) -> Start:
     version = schema.version()
     choice = google_plugin.choose(start.environment, version)
     environment = google_plugin.with_choice(start.environment, choice)
+    if choice.official and command.name not in PREVIEWS:
+        refuse_endpoints(environment)
     # the stand-in alone reads its variable
     heeded = {name: value for name, value in environment.items() if not (choice.official and name == emulated.STAND_IN)}
     notes = [*_notes(emulated.sentences(heeded, asks)), *_notes(choice.passed_over)]
@@ -269,6 +271,22 @@ def with_googles(command: Command, start: Start, stack: str) -> Start:
         notes.append(google_plugin.UNASKED_NOTICE)
         environment = google_plugin.without_asking_google(environment, choice.official)
     return Start(start.engine, environment, tuple(notes))
+
+
+def refuse_endpoints(environment: Mapping[str, str]) -> None:
+    """Raises RefusalError for a variable of which Google's plugin leaves no word in the state.
+
+    A `destroy` without it would report success while what was made runs on. A key of the stack file is in the state.
+    """
+    for each in emulated.substitutes(environment):
+        if each.counts_as == emulated.PLUGIN:
+            api = each.variable.removeprefix("GOOGLE_").removesuffix("_CUSTOM_ENDPOINT").lower().split("_")
+            key = "".join((api[0], *(word.capitalize() for word in api[1:]))) + "CustomEndpoint"
+            raise RefusalError(
+                f"{each.variable} is {environment[each.variable]}, and the state would not say that what is made is "
+                f"there; run `unset {each.variable}`, and for that endpoint write `gcp:{key}: "
+                f"{environment[each.variable]}` into the stack file, which the state keeps"
+            )
 
 
 def _notes(sentences: Iterable[str]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ Google's own cannot be had here; tests/engine/google_plugin.py answers in its pl
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -12,12 +13,13 @@ from subprocess import CompletedProcess
 import psutil
 import pytest
 
-from infra.engine import ask_plugin_version, google_plugin
+from infra.engine import ask_plugin_version, command_line, google_plugin, wrapper
 from infra.engine.google_plugin import PLACEHOLDER_TOKEN
 from infra.standins.gcp import schema
 from tests.engine.clone import Clone, said
 from tests.engine.google_plugin import starts, write_executable, write_plugin
 from tests.engine.project import until
+from tests.engine.test_gcp_standin import Project
 
 STACK = "foundation.us-central1"
 VERSION = schema.version()
@@ -75,6 +77,32 @@ def test_a_plugin_is_asked_once_and_again_when_it_is_another_file(tmp_path: Path
     plugin.write_text(plugin.read_text() + "\n")
     assert google_plugin.choose(environment, VERSION) == google_plugin.Choice(plugin)
     assert [*asked, len(starts(log))] == [1, 1, 2]
+
+
+def test_what_is_made_at_an_endpoint_of_the_shell_is_refused_and_one_of_the_stack_file_is_kept(
+    tmp_path: Path, log: Path
+) -> None:
+    """A `destroy` with other variables would report success, and what was made would run on."""
+    plugin = write_plugin(tmp_path / "bin", log, VERSION)
+    environment = {"PATH": str(plugin.parent), "PULUMI_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    environment["GOOGLE_CLOUD_RUN_V2_CUSTOM_ENDPOINT"] = "http://127.0.0.1:3/v2/"
+    begun, stack = wrapper.Start(Path("/e/pulumi"), environment), "config:\n  slipway:target: foundation\n"
+    for verb in ("up", "destroy", "refresh", "import"):
+        with pytest.raises(wrapper.RefusalError, match="run `unset GOOGLE_CLOUD_RUN_V2_CUSTOM_ENDPOINT`") as refused:
+            wrapper.with_googles(command_line.parse([verb]), begun, stack)
+        assert "write `gcp:cloudRunV2CustomEndpoint: http://127.0.0.1:3/v2/` into the stack file" in str(refused.value)
+    assert wrapper.with_googles(command_line.parse(["preview"]), begun, stack)
+    program = 'pulumi.CustomResource("gcp:storage/bucket:Bucket", "b", {"location": "US"})'
+    project = Project.make(tmp_path / "project", program)
+    config = project.directory / "Pulumi.t.yaml"
+    whole = config.read_text()
+    config.write_text(whole.replace("gcp:project: p", "gcp:project: p, gcp:storageCustomEndpoint: http://127.0.0.1:4/"))
+    project.run("up", "--yes", "--skip-preview")
+    config.write_text(whole)
+    project.run("refresh", "--yes", "--skip-preview")
+    state = json.loads(project.run("stack", "export"))["deployment"]["resources"]
+    (provider,) = [each["inputs"] for each in state if each["type"] == "pulumi:providers:gcp"]
+    assert provider["storageCustomEndpoint"] == "http://127.0.0.1:4/", "refresh and destroy ask there"
 
 
 @pytest.mark.parametrize(

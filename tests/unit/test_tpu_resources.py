@@ -18,7 +18,6 @@ from infra.providers.resource import OnChange
 from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource
 from infra.targets.tpu_vm.provider.tpu_guard_resource import TpuStackGuardResource
 from infra.targets.tpu_vm.provider.tpu_inputs import (
-    METADATA_LIMIT,
     QueuedResourceInputs,
     body,
     fingerprint,
@@ -27,6 +26,7 @@ from infra.targets.tpu_vm.provider.tpu_inputs import (
     same_terms,
 )
 from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
+from infra.vm_hosts.startup_script import METADATA_LIMIT
 
 ZONE = "us-east5-b"
 REQUEST = QueuedResourceInputs(

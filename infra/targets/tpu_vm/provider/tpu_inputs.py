@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 from infra.names import STACK_LABEL
 from infra.providers.resource import ignored, replaces, updates
 from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim
+from infra.vm_hosts.startup_script import METADATA_LIMIT
 
-METADATA_LIMIT = 256 * 1024  # bytes of one value, as on Compute Engine
 FLEX_START = "flex-start"
 PATCHED = ("labels", "tags", "metadata", "description")  # what the API changes on nodes in place
 
@@ -124,7 +124,7 @@ class QueuedResourceInputs:
 TIERS = ("on-demand", "spot", "reserved", "guaranteed", FLEX_START)
 _NETWORK_KEYS = {"network", "subnetwork", "enable_external_ips", "can_ip_forward", "queue_count"}
 _ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-_ANY_RESERVATION = "-"  # what gcloud sends for `--reserved` without a name
+ANY_RESERVATION = "-"  # what gcloud sends for `--reserved` without a name
 
 
 def body(new: QueuedResourceInputs, zone: str, now: datetime | None = None) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def body(new: QueuedResourceInputs, zone: str, now: datetime | None = None) -> d
     if new.tier == "guaranteed":
         request["guaranteed"] = {"min_duration": {"seconds": new.min_duration_s}} if new.min_duration_s else {}
     if new.reservation or new.tier == "reserved":
-        name = new.reservation or _ANY_RESERVATION
+        name = new.reservation or ANY_RESERVATION
         request["reservation_name"] = name if "/" in name else f"{new.parent(zone)}/reservations/{name}"
     policy = _queueing_policy(new, now or datetime.now(UTC))
     return request | ({"queueing_policy": policy} if policy else {})
