@@ -73,6 +73,7 @@ def engine_environment(
     result["PATH"] = os.pathsep.join([*first, *others])
     result["VIRTUAL_ENV"] = str(venv)
     result["PULUMI_SKIP_UPDATE_CHECK"] = "true"
+    result["PYDANTIC_DISABLE_PLUGINS"] = "true"  # else it reads the metadata of every installed package
     result.setdefault("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "true")
     if "PULUMI_CONFIG_PASSPHRASE_FILE" not in result:
         # stack files carry a salt for the empty passphrase; without any passphrase even a preview fails
