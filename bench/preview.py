@@ -27,7 +27,7 @@ def figures() -> list[Figure]:
             ours.append(preview(clone, "local"))
             deployed.append(preview(clone, DEPLOYED))
     return [
-        figure("preview_local_vs_empty_program", ratios(ours, nothing), "ratio", "<= 1.35"),
+        figure("preview_local_vs_empty_program", ratios(ours, nothing), "ratio", "<= 1.3"),
         figure("preview_deployed_vs_empty_program", ratios(deployed, nothing), "ratio", ""),
         figure("preview_local_seconds", ours, "s", ""),
     ]

@@ -94,9 +94,10 @@ def test_what_is_made_at_an_endpoint_of_the_shell_is_refused_and_one_of_the_stac
     assert wrapper.with_googles(command_line.parse(["preview"]), begun, stack)
     program = 'pulumi.CustomResource("gcp:storage/bucket:Bucket", "b", {"location": "US"})'
     project = Project.make(tmp_path / "project", program)
+    project.settings()
     config = project.directory / "Pulumi.t.yaml"
     whole = config.read_text()
-    config.write_text(whole.replace("gcp:project: p", "gcp:project: p, gcp:storageCustomEndpoint: http://127.0.0.1:4/"))
+    config.write_text(whole.replace("{", "{'gcp:storageCustomEndpoint': 'http://127.0.0.1:4/', ", 1))
     project.run("up", "--yes", "--skip-preview")
     config.write_text(whole)
     project.run("refresh", "--yes", "--skip-preview")

@@ -135,6 +135,7 @@ def test_engine_finds_the_projects_python_first_and_then_itself() -> None:
         "VIRTUAL_ENV": "/c/.venv",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PYDANTIC_DISABLE_PLUGINS": "true",
         "PULUMI_CONFIG_PASSPHRASE": "",
         "PULUMI_BACKEND_URL": "file:///s",
     }
