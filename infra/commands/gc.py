@@ -81,7 +81,7 @@ def _running(store: Store, projects: tuple[str, ...]) -> Named:
     """What hosts install that run in these projects, whoever has started them: a record of use may be missing."""
     bundles: dict[str, None] = {}
     for project in projects:
-        for target in registry.every():
+        for target in registry.in_the_cloud():
             try:
                 running = target.billed(project, typer.echo)
             except TargetError as error:

@@ -20,7 +20,6 @@ from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import SettingsError, every
 from infra.targets import registry
 from infra.targets.billed import Billed
-from infra.targets.contract import TargetContract
 
 
 def orphans(
@@ -60,13 +59,12 @@ def _orphans(projects: tuple[str, ...], delete: bool, owner: str) -> None:
         fail("no stack of stacks/ has a project of its own; name one: slipway orphans PROJECT")
     known = {stack_label(name) for name in _alive()}
     for project in projects:
-        for target in registry.every():
-            if target.in_the_cloud:
-                _of_project(target, project, known, delete, owner)
+        _of_project(project, known, delete, owner)
 
 
-def _of_project(target: TargetContract[Any, Any], project: str, known: set[str], delete: bool, owner: str) -> None:
-    ours = target.billed(project, typer.echo)
+def _of_project(project: str, known: set[str], delete: bool, owner: str) -> None:
+    of_targets = [(target, target.billed(project, typer.echo)) for target in registry.in_the_cloud()]
+    ours = [each for _, billed in of_targets for each in billed]
     orphaned = [each for each in ours if each.stack not in known]
     if owner:
         try:
@@ -85,8 +83,11 @@ def _of_project(target: TargetContract[Any, Any], project: str, known: set[str],
             "OWNER --delete"
         )
         return
-    for name in target.remove({each.name for each in orphaned}, typer.echo):
-        typer.echo(f"  deleted {name}")
+    unwanted = {each.name for each in orphaned}
+    for target, billed in of_targets:
+        if names := unwanted & {each.name for each in billed}:
+            for name in target.remove(names, typer.echo):
+                typer.echo(f"  deleted {name}")
 
 
 def _projects() -> tuple[str, ...]:

@@ -41,5 +41,10 @@ def training(target: Target) -> TrainingContract[Any, Any]:
     return contract
 
 
+def in_the_cloud() -> list[TargetContract[Any, Any]]:
+    """Those that may leave something billed in a project."""
+    return [contract for contract in every() if contract.in_the_cloud]
+
+
 def every() -> list[TargetContract[Any, Any]]:
     return [of(target) for target in Target]

@@ -214,6 +214,7 @@ def test_orphans_are_what_belongs_to_no_stack_and_an_owner_is_found_in_each_spel
     )
     kept = orphans("--owner", "me@example.com", "--delete")
     assert "2 with our label, 0 of no stack of this backend" in said(kept)
+    assert said(kept).count("with our label") == 1, "one line a project, however many targets there are"
     removed = deployment.clone.run("pulumi", "stack", "rm", deployment.stack, "--force", "--yes", "--preserve-config")
     assert removed.returncode == 0, said(removed)  # as a lost laptop
     assert "2 with our label, 2 of no stack of this backend" in said(orphans())

@@ -16,12 +16,12 @@ from infra.targets.tpu_vm.provider.tpu_cleanup import Found
 from infra.targets.tpu_vm.provider.tpu_ownership import TAKEN_LABEL, holder_of
 from infra.vm_hosts.startup_script import software_of
 
-_TIMEOUT_S = 1800.0
+_LIST_S, _DELETE_S = 300.0, 1800.0  # how long each may take
 
 
 def billed(project: str, say: Callable[[str], None]) -> list[Billed]:
     """In every zone of a project. Raises TargetError where Google does not answer."""
-    with _context(say) as context:
+    with _context(say, _LIST_S) as context:
         labelled = tpu_cleanup.labelled(context, f"projects/{project}/locations/{tpu_api.ALL_ZONES}")
     return [
         Billed(each.name, each.stack, each.state, _with_holder(each), *software_of(each.script)) for each in labelled
@@ -38,14 +38,14 @@ def _with_holder(thing: Found) -> tuple[tuple[str, str], ...]:
 def remove(names: Collection[str], say: Callable[[str], None]) -> list[str]:
     """Delete these, and wait until they are gone; returns what was deleted, a request's nodes with it."""
     parents = dict.fromkeys("/".join(name.split("/")[:4]) for name in sorted(names))
-    with _context(say) as context:
+    with _context(say, _DELETE_S) as context:
         return tpu_cleanup.remove_labelled(context, parents, lambda found: found.name in names)
 
 
 @contextmanager
-def _context(say: Callable[[str], None]) -> Generator[Context]:
+def _context(say: Callable[[str], None], timeout_s: float) -> Generator[Context]:
     """As the provider's resources are called, outside of the engine."""
     try:
-        yield Context("", time.monotonic() + _TIMEOUT_S, threading.Event(), lambda _: None, say)
+        yield Context("", time.monotonic() + timeout_s, threading.Event(), lambda _: None, say)
     except ResourceError as error:
         raise TargetError(str(error)) from None
