@@ -2,7 +2,7 @@
 
 Owns the table of them: the variable, and what it stands in for. Whoever talks to a cloud says these lines first
 (infra/engine/wrapper.py, infra/commands/terminal.py, infra/doctor/). Refuses to own the reading of the variables, which
-is their clients', and who asks which (each target's `ABOUT`). Standard library only: it runs at every command.
+is their clients', and who asks which (`asks` of each target). Standard library only: it runs at every command.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def substitutes(environment: Mapping[str, str]) -> list[Substitute]:
 
 
 def sentences(environment: Mapping[str, str], asks: Container[str] | None = None) -> list[str]:
-    """One for each that is set. asks: only of these (`About.asks` of a target); without it all."""
+    """One for each that is set. asks: only of these (`asks` of a target); without it all."""
     return [
         f"{each.variable} is {environment[each.variable]}: {each.instead}, not Google;"
         f" to reach Google: unset {each.variable}"

@@ -38,14 +38,13 @@ def quota_finding(project: Project, need: QuotaNeed | None) -> Finding:
     key, _, value = (need.dimension or "").partition("=")
     has = {place: project.quota(need.service, need.name, place, {key: value} if key else None) for place in need.places}
     told = {place: amount for place, amount in has.items() if amount is not None}
-    name = f"{need.name} ({need.dimension})" if need.dimension else need.name
     if not told:
-        return not_asked("quota", f"{name} has no value for {' or '.join(need.places)}")
+        return not_asked("quota", f"{need.title} has no value for {' or '.join(need.places)}")
     said = ", ".join(f"{'unlimited' if amount < 0 else f'{amount:,}'} in {place}" for place, amount in told.items())
     if any(amount < 0 or amount >= need.amount for amount in told.values()):
-        return ok("quota", f"{name}: {said}, needs {need.amount:,} {need.unit}; what is in use is not told")
+        return ok("quota", f"{need.title}: {said}, needs {need.amount:,} {need.unit}; what is in use is not told")
     page = f"https://console.cloud.google.com/iam-admin/quotas?project={project.project}"
-    return wrong("quota", f"{name}: {said}, but {need.amount:,} {need.unit} are needed; ask for more at {page}")
+    return wrong("quota", f"{need.title}: {said}, but {need.amount:,} {need.unit} are needed; ask for more at {page}")
 
 
 def _foundation(settings: CloudTrainingSettings) -> Finding:

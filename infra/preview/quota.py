@@ -26,9 +26,13 @@ class QuotaNeed:
     service: str = ""
     dimension: str | None = None
 
+    @property
+    def title(self) -> str:
+        """Its name, with the line of it that counts."""
+        return (self.name or "unknown") + (f" ({self.dimension})" if self.dimension else "")
+
     def __str__(self) -> str:
-        of = f" ({self.dimension})" if self.dimension else ""
-        return f"{self.name or 'unknown'}{of}: {self.amount:,} {self.unit} in {' or '.join(self.places)}"
+        return f"{self.title}: {self.amount:,} {self.unit} in {' or '.join(self.places)}"
 
 
 def of_purchase(purchase: Purchase) -> QuotaNeed | None:

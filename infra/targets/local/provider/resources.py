@@ -1,4 +1,4 @@
-"""The provider's resources of target `local`; infra/providers/registry.py finds them here."""
+"""The provider's resources of target `local`; its contract hands them to infra/providers/registry.py."""
 
 from infra.targets.local.provider.local_guard_resource import LocalStackGuardResource
 from infra.targets.local.provider.local_host_resource import LocalHostResource

@@ -1,4 +1,4 @@
-"""The provider's resources of target `tpu-vm`; infra/providers/registry.py finds them here."""
+"""The provider's resources of target `tpu-vm`; its contract hands them to infra/providers/registry.py."""
 
 from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource
 from infra.targets.tpu_vm.provider.tpu_guard_resource import TpuStackGuardResource
