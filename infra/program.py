@@ -30,7 +30,7 @@ def main() -> None:
         settings = stack_settings.from_engine(stack, get_config_env(), get_config_secret_keys_env(), text)
         plan = stack_plan.decide(settings, buying, lambda line: pulumi.log.info(f"fit: {line}", ephemeral=True))
         if buying and isinstance(settings, Terms) and isinstance(plan, TrainingPlan):
-            claimed_artifacts.claim(settings, registry.training(settings.target).store(settings), plan.software)
+            claimed_artifacts.claim(settings, plan.software)
     except SettingsError as error:
         raise pulumi.RunError(str(error)) from None
     if isinstance(settings, Owned):

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import os
 import shutil
+import tempfile
 import time
 import uuid
 from collections.abc import Generator, Iterator
@@ -120,6 +121,14 @@ def whole_file(file: Path, doing: str) -> Generator[Path]:
             partial.replace(file)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def put_bytes(store: Store, key: str, content: bytes) -> None:
+    """Store a small object, or set the age of an equal one back to zero. Raises StoreError."""
+    with tempfile.TemporaryDirectory() as work:
+        file = Path(work) / "object"
+        file.write_bytes(content)
+        store.put(key, file)
 
 
 class LocalStore:

@@ -10,14 +10,12 @@ uses/<owner>/<stack>/<wheelhouse>-<bundle>      owner and stack as their labels
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from infra.artifacts.gc import Named
-from infra.artifacts.store import Entry, Store
+from infra.artifacts.store import Entry, Store, put_bytes
 
 PREFIX = "uses/"
 _KEY = re.compile(r"uses/(?P<owner>[^/]+)/(?P<stack>[^/]+)/(?P<wheelhouse>[0-9a-f]{16})-(?P<bundle>[0-9a-f]{16})")
@@ -47,10 +45,7 @@ class Use:
 
 def record(store: Store, use: Use) -> None:
     """Write the record of a use, or set its age back to zero. Raises StoreError."""
-    with tempfile.TemporaryDirectory() as work:
-        file = Path(work) / "use"
-        file.write_text(f"{use.key}\n")
-        store.put(use.key, file)
+    put_bytes(store, use.key, f"{use.key}\n".encode())
 
 
 def forget(store: Store, user: str, kept: Use | None = None) -> int:

@@ -23,9 +23,10 @@ from infra.paths import ARTIFACTS, WORK, stack_file
 from infra.runs.named_artifacts import SO_NOTHING, by_records, by_stacks
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.cloud_training import CloudTrainingSettings
-from infra.stack_file.settings import SettingsError, every
+from infra.stack_file.settings import Settings, SettingsError, every
 from infra.targets import registry
 from infra.targets.errors import TargetError
+from infra.targets.places import below, in_bucket
 
 
 def gc(
@@ -41,10 +42,12 @@ def gc(
     try:
         uri = _uri(of)
         note_storage_of(uri)
-        projects = (project,) if project else _projects_of(uri)
+        users = [each for each in every(Settings) if each.places.artifacts == uri]
+        projects = (project,) if project else _projects_of(uri, users)
         if forget:
             _forget(uri, forget)
-        _gc(uri, delete, timedelta(hours=min_age_h), projects)
+        runs = [below(uri, "runs"), *(each.places.runs for each in users), *map(str, WORK.glob("*/runs"))]
+        _gc(uri, delete, timedelta(hours=min_age_h), projects, runs)
     except (StoreError, SettingsError) as error:
         fail(str(error))
 
@@ -60,15 +63,14 @@ def _forget(uri: str, user: str) -> None:
 def _uri(of: str) -> str:
     if not stack_file(of).is_file():
         return of
-    settings = stack_settings.from_file(of)
-    return registry.training(settings.target).store(settings)
+    return stack_settings.from_file(of).places.artifacts
 
 
-def _projects_of(uri: str) -> tuple[str, ...]:
+def _projects_of(uri: str, users: list[Settings]) -> tuple[str, ...]:
     """Google projects whose hosts may read this store."""
-    if not uri.startswith("gs://"):
+    if not in_bucket(uri):
         return ()
-    found = dict.fromkeys(each.project for each in every(CloudTrainingSettings) if each.artifacts == uri)
+    found = dict.fromkeys(each.project for each in users if isinstance(each, CloudTrainingSettings))
     if not found:
         raise StoreError(
             f"no stack of stacks/ uses {uri}, so it is not known in which project hosts run that do; "
@@ -79,7 +81,7 @@ def _projects_of(uri: str) -> tuple[str, ...]:
 
 def _running(store: Store, projects: tuple[str, ...]) -> Named:
     """What hosts install that run in these projects, whoever has started them: a record of use may be missing."""
-    bundles: dict[str, None] = {}
+    bundles: set[str] = set()
     for project in projects:
         for target in registry.in_the_cloud():
             try:
@@ -87,20 +89,21 @@ def _running(store: Store, projects: tuple[str, ...]) -> Named:
             except TargetError as error:
                 raise StoreError(f"{error}; {SO_NOTHING}") from None
             for each in running:
-                if each.store == store.uri:
-                    bundles[each.bundle] = None
+                # from here or from a mirror of it, which spells its own name: the hash says which bundle it is
+                if each.bundle in bundles or (each.bundle and store.has(bundle_key(each.bundle))):
+                    bundles.add(each.bundle)
                     typer.echo(f"  in use by {each.name}, which is {each.state}")
-    archives = [store.read(key) for key in map(bundle_key, bundles) if store.has(key)]
+    archives = [store.read(bundle_key(bundle)) for bundle in bundles]
     return Named(frozenset(map(wheelhouse_of, archives)), frozenset(bundles))
 
 
-def _gc(uri: str, delete: bool, min_age: timedelta, projects: tuple[str, ...]) -> None:
+def _gc(uri: str, delete: bool, min_age: timedelta, projects: tuple[str, ...], runs: list[str]) -> None:
     store = open_store(uri)
     # The listing comes before the names: what a push adds meanwhile is not in it.
     entries = list(store.entries())
     now = datetime.now(UTC)
     in_stacks, stacks = by_stacks()
-    in_records, records = by_records(store, WORK)
+    in_records, records = by_records(runs)
     used = uses.of_entries(entries)
     named = in_stacks | in_records | uses.named(used) | _running(store, projects)
     kept = kept_wheelhouses(entries, named, now, min_age)

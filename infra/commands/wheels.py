@@ -15,7 +15,6 @@ from infra.host_software.wheels.locks import CHANNELS, PLATFORMS, STABLE
 from infra.paths import stack_file
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError
-from infra.targets import registry
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -67,7 +66,7 @@ def push_command(
     try:
         if stack_file(to).is_file():
             settings = stack_settings.from_file(to)
-            store_uri = registry.training(settings.target).store(settings)
+            store_uri = settings.places.artifacts
             note_storage_of(store_uri)
             inputs = wheelhouse_of(settings, settings.row.platform)
             wheelhouses.ensure_built(inputs)

@@ -18,12 +18,13 @@ from infra.stack_file.terms import Terms
 _PATIENCE_S = 20.0  # before anything is made, a bucket that does not answer is better said than waited for
 
 
-def claim(settings: Terms, store: str, software: HostSoftware) -> None:
+def claim(settings: Terms, software: HostSoftware) -> None:
     """Raises SettingsError with the command that makes the bucket, where there is none."""
+    store = settings.places.artifacts
     try:
         uses.record(open_store(store, _PATIENCE_S), use_of(settings, software))
     except NoBucketError as error:
-        if not isinstance(settings, CloudTrainingSettings):
+        if not isinstance(settings, CloudTrainingSettings) or settings.artifacts:
             raise SettingsError(str(error)) from None
         raise SettingsError(
             f"there is no foundation in {settings.place} yet: no bucket {store}; {how_to_make_foundation(settings)}"

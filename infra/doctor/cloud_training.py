@@ -48,7 +48,7 @@ def quota_finding(project: Project, need: QuotaNeed | None) -> Finding:
 
 
 def _foundation(settings: CloudTrainingSettings) -> Finding:
-    store = settings.artifacts
+    store = settings.places.artifacts
     try:
         open_store(store, BUCKET_PATIENCE_S).has("wheelhouses/any")
     except NoBucketError:

@@ -17,9 +17,9 @@ def fill(root: Path, stacks: Iterable[CloudTrainingSettings]) -> tuple[str, ...]
     """Write the buckets of stacks below `root`, as infra/emulators/object_store.py serves them; returns their names."""
     buckets = dict[str, None]()
     for settings in stacks:
-        bucket = settings.artifacts.removeprefix("gs://")
-        listing = root / bucket / wheelhouse_key(wheelhouse(settings, settings.row.platform).id)
+        artifacts, runs = (place.removeprefix("gs://") for place in (settings.places.artifacts, settings.places.runs))
+        listing = root / artifacts / wheelhouse_key(wheelhouse(settings, settings.row.platform).id)
         listing.parent.mkdir(parents=True, exist_ok=True)
         listing.touch()
-        buckets[bucket] = None
+        buckets |= dict.fromkeys(place.partition("/")[0] for place in (artifacts, runs))
     return tuple(buckets)

@@ -14,8 +14,9 @@ from rich.text import Text
 
 from infra.operate.loss_curve import draw
 from infra.operate.stack_status import Losses, StackStatus, cells, line, losses, stack_status
-from infra.targets.hosts import Hosts, HostView, below
+from infra.targets.hosts import Hosts, HostView
 from infra.targets.phases import ABSENT
+from infra.targets.places import below
 from training.data.identity import DataError
 from training.data.prepared import read_prepared
 from training.host_status import Phase

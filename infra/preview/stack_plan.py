@@ -20,10 +20,12 @@ from infra.preview.fit.compiler import CompileLimits, Progress
 from infra.preview.fit.judge import Ask
 from infra.preview.purchase import Purchase
 from infra.preview.stack_facts import StackFacts
+from infra.runs import records, run_data, run_plan
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import Settings, SettingsError, StackSettings
 from infra.stack_file.terms import FitCheck, Terms
 from infra.targets import registry
+from infra.targets.places import in_bucket
 from training.run_spec import RunSpec
 
 
@@ -62,8 +64,7 @@ def decide(
     if not isinstance(settings, Settings):
         seen = registry.of(settings.target).notices(settings, None)
         return StackPlan(settings, (*seen, *_placeholder(settings, buying)))
-    target = registry.training(settings.target)
-    spec = target.run_spec(settings)
+    spec = run_plan.of_stack(settings)
     purchase, facts, warnings = purchase_of(settings), None, _placeholder(settings, buying)
     if purchase:
         facts = stack_facts.of_purchase(purchase, spec, _ask(purchase, progress))
@@ -72,7 +73,10 @@ def decide(
             *warnings,
             *gate.gate(purchase, facts.fit.verdict, buying),
         )
-    seen = target.notices(settings, spec)
+    conflict = None if in_bucket(spec.output_directory) else records.conflict(records.read(spec), spec)
+    if conflict:
+        raise SettingsError(conflict)
+    seen = (*registry.of(settings.target).notices(settings, spec), *run_data.notices(spec))
     software = host_software(settings, spec, work)
     notices = (*(facts.lines() if facts else ()), *seen, *software.notices, *warnings)
     return TrainingPlan(settings, notices, spec, software, facts)
@@ -80,8 +84,9 @@ def decide(
 
 def facts_of(settings: StackSettings) -> StackFacts | None:
     """The facts alone, of a stack that may pass its limits; None for one that buys nothing."""
-    purchase = purchase_of(settings)
-    return purchase and stack_facts.of_purchase(purchase, registry.training(settings.target).run_spec(settings))
+    if not isinstance(settings, Terms):
+        return None
+    return stack_facts.of_purchase(Purchase.of(settings), run_plan.of_stack(settings))
 
 
 def purchase_of(settings: StackSettings) -> Purchase | None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from infra.providers.inputs import RunInputs
-from infra.providers.resource import Context, Outputs, Resource, ResourceError
+from infra.providers.made_at import stored_at
+from infra.providers.resource import Context, Outputs, RemoteService, Resource
 from infra.runs import records
-from training.run_spec import RunSpec, parse
+from training.run_spec import parse
 
 
 class RunResource(Resource[RunInputs]):
     inputs = RunInputs
+
+    def service(self, values: Mapping[str, Any]) -> RemoteService | None:
+        return stored_at(str(values["directory"]))
 
     def create(self, context: Context, new: RunInputs) -> tuple[str, Outputs]:
         outputs = self._enter(new)
@@ -26,8 +33,5 @@ class RunResource(Resource[RunInputs]):
         """A run outlives what it ran on."""
 
     def _enter(self, new: RunInputs) -> Outputs:
-        spec: RunSpec = parse(new.run_spec)
-        refusal = records.conflict(records.read(spec), spec)
-        if refusal:
-            raise ResourceError(refusal)
-        return {"run_id": records.write(spec, records.Installed(new.wheelhouse, new.bundle, tuple(new.overlay)))["id"]}
+        installed = records.Installed(new.wheelhouse, new.bundle, tuple(new.overlay))
+        return {"run_id": records.enter(parse(new.run_spec), installed)}

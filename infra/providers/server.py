@@ -23,6 +23,7 @@ from typing import Any, cast
 from google.protobuf import any_pb2, empty_pb2, json_format, struct_pb2
 
 from infra import emulated
+from infra.artifacts.store import StoreError
 from infra.providers import made_at
 from infra.providers.input_types import UNKNOWN, Unknown
 from infra.providers.proto import (
@@ -253,7 +254,7 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
         """Run one call; an error becomes one sentence, and what was already accepted is kept with its id."""
         try:
             return act()
-        except ResourceError as error:
+        except (ResourceError, StoreError) as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - the border to the engine: a fault of ours, with its trace in --debug
             reason = self._fault(error, call.urn)

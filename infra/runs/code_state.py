@@ -28,27 +28,24 @@ _DIFF = ("diff", "--binary", "--no-color", "--no-ext-diff", "--no-textconv", "--
 
 @dataclass(frozen=True)
 class CodeState:
-    """`uncommitted` names the patch beside the record; all is None or empty where this is no git checkout."""
+    """`uncommitted` names the patch; all is None or empty where this is no git checkout."""
 
     commit: str | None
     uncommitted: str | None
     left_out: tuple[str, ...] = ()  # files that are too large for the patch
 
 
-def code_state(root: Path, place: Path) -> CodeState:
-    """Reads the clone `root` and writes the patch into the directory `place`."""
+def code_state(root: Path) -> tuple[CodeState, bytes]:
+    """The state of the clone `root`, and its patch."""
     commit = _git(root, "rev-parse", "HEAD")
     if commit is None:
-        return CodeState(None, None)
+        return CodeState(None, None), b""
     taken, left_out = _within_bounds(root, _unknown_to_git(root))
     diff = _diff(root, taken)
     if diff is None:  # git cannot read one of them
         diff, left_out = _diff(root, []), (*left_out, *(f"{name} (git refuses it)" for name in taken[:_NAMED]))
-    patch = None
-    if diff:
-        patch = f"uncommitted-{hashlib.sha256(diff).hexdigest()[:8]}.patch"
-        (place / patch).write_bytes(diff)
-    return CodeState(commit.decode().strip(), patch, left_out)
+    patch = f"uncommitted-{hashlib.sha256(diff).hexdigest()[:8]}.patch" if diff else None
+    return CodeState(commit.decode().strip(), patch, left_out), diff or b""
 
 
 def _unknown_to_git(root: Path) -> list[str]:

@@ -6,16 +6,17 @@ its artifact in a form we do not know, is a StoreError, because what gc deletes 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from infra.artifacts.gc import Named
-from infra.artifacts.store import Store, StoreError
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import NoBucketError, StoreError
 from infra.paths import PULUMI, ROOT
-from infra.runs.records import RECORD
+from infra.runs.records import KEY, RECORD
 
 WHEELHOUSE_TYPE = "slipway:artifacts:Wheelhouse"  # property `wheelhouse`
 BUNDLE_TYPE = "slipway:artifacts:Bundle"  # property `bundle`
@@ -46,14 +47,20 @@ def by_deployment(stack: str, exported: str) -> Named:
 
 
 def by_record(place: str, text: str) -> Named:
-    """Names in a run's record; starts of before there were wheelhouses have none."""
+    """Names in a run's record or a start of it; starts of before there were wheelhouses have none."""
     try:
-        starts: list[Mapping[str, Any]] = json.loads(text)["starts"]
+        values: Mapping[str, Any] = json.loads(text)
+        starts: list[Mapping[str, Any]] = [values] if "run_spec" in values else _of_0_1_0(values)
         wheelhouses = frozenset(str(start["wheelhouse"]) for start in starts if start.get("wheelhouse"))
         bundles = frozenset(str(start["bundle"]) for start in starts if start.get("bundle"))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"the run record {place} is not readable ({error!r}), {SO_NOTHING}") from error
     return Named(wheelhouses, bundles)
+
+
+def _of_0_1_0(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The starts in a record, which that release kept there. Raises KeyError for what is no record."""
+    return record.get("starts", []) if record["identity"] else []
 
 
 def by_stacks() -> tuple[Named, list[str]]:
@@ -69,15 +76,16 @@ def by_stacks() -> tuple[Named, list[str]]:
     return named, stacks
 
 
-def by_records(store: Store, work: Path) -> tuple[Named, int]:
-    """Names in the records of the store and of this machine's stacks below `work`, and how many records there are."""
-    texts = {f"{store.uri}/{key}": _text(store.read(key)) for key in store.keys("runs/") if key.endswith(f"/{RECORD}")}
-    for path in work.glob(f"*/runs/*/{RECORD}"):
-        texts[str(path)] = _text(path.read_bytes())
-    named = Named()
-    for place, text in texts.items():
-        named |= by_record(place, text)
-    return named, len(texts)
+def by_records(locations: Iterable[str]) -> tuple[Named, int]:
+    """Names in the records below these directories and places in buckets, and how many runs have one."""
+    named, runs = Named(), 0
+    for store in map(open_store, dict.fromkeys(locations)):
+        with contextlib.suppress(NoBucketError):  # nothing was ever recorded there
+            for key in filter(KEY.fullmatch, store.keys()):
+                # a record that is not text fails as JSON, with its place
+                named |= by_record(f"{store.uri}/{key}", store.read(key).decode(errors="replace"))
+                runs += key.rpartition("/")[2] == RECORD
+    return named, runs
 
 
 def _property(stack: str, resource: Mapping[str, Any], name: str) -> set[str]:
@@ -91,10 +99,6 @@ def _property(stack: str, resource: Mapping[str, Any], name: str) -> set[str]:
             f" put its state right with: make up STACK={stack}"
         )
     return found
-
-
-def _text(content: bytes) -> str:
-    return content.decode(errors="replace")  # a record that is not text fails as JSON, with its place
 
 
 def _pulumi(what: str, *arguments: str) -> str:

@@ -1,34 +1,44 @@
-"""Run records: what a run is made of, across restarts. `<output directory>/<run name>/record.json`.
+"""Run records: what a run is made of, across restarts; objects that never change, in a directory or a bucket.
 
-Owns the record's form and who may continue a run. Refuses to own the code's state (infra/runs/code_state.py);
-checkpoints and metrics beside the record belong to MaxText.
+<output directory>/<run name>/record.json               whose run it is, and the settings that make it that run
+<output directory>/<run name>/starts/<time>.json        what one start ran: code, locks, what hosts install, run spec
+<output directory>/<run name>/uncommitted-<hash>.patch  what the code of a start had beyond its commit
+
+Owns their form and who may continue a run. Refuses to own the code's state (infra/runs/code_state.py); checkpoints and
+metrics beside them belong to MaxText. Records of 0.1.0 have their starts in record.json.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import NoObjectError, Store, StoreError, put_bytes
 from infra.paths import ROOT
 from infra.runs.code_state import code_state
+from infra.targets.places import below
 from training.run_spec import RunSpec, differences, identity
 
 RECORD = "record.json"
+STARTS = "starts/"
+KEY = re.compile(rf"(.+/)?({re.escape(RECORD)}|{STARTS}[^/]+\.json)")  # of a record, and of a start of it
 
 
-def directory(spec: RunSpec) -> Path:
-    return Path(spec.output_directory) / spec.run_name
+def location(spec: RunSpec) -> str:
+    """The run's directory, or its URL in a bucket."""
+    return below(spec.output_directory, spec.run_name)
 
 
 def read(spec: RunSpec) -> dict[str, Any] | None:
-    """The record of the run of that name, or None if there is none yet."""
-    path = directory(spec) / RECORD
-    return json.loads(path.read_text()) if path.exists() else None
+    """The record of the run of that name, or None if there is none yet. Raises StoreError."""
+    return _read(open_store(location(spec)))
 
 
 def conflict(record: dict[str, Any] | None, spec: RunSpec) -> str | None:
@@ -53,33 +63,55 @@ class Installed:
     overlay: tuple[str, ...] = ()
 
 
-def write(spec: RunSpec, installed: Installed, root: Path = ROOT) -> dict[str, Any]:
-    """Enter this start of the run into its record: commit, uncommitted changes, what hosts install, run spec."""
-    record = read(spec) or {
+def enter(spec: RunSpec, installed: Installed, root: Path = ROOT) -> str:
+    """Enter this start of the run into its record: commit, uncommitted changes, what hosts install, run spec.
+
+    Returns the run's id. Raises StoreError, also where the run's name belongs to other settings.
+    """
+    store, now = open_store(location(spec)), time.time()
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    own = {
         "id": uuid.uuid4().hex[:12],
         "run_name": spec.run_name,
         "stack": spec.stack,
-        "created": _now(),
+        "created": at,
         "identity": identity(spec),
-        "starts": [],
     }
-    place = directory(spec)
-    place.mkdir(parents=True, exist_ok=True)
-    record["starts"].append(
-        {
-            "at": _now(),
-            "steps": spec.steps,
-            "code": asdict(code_state(root, place)),
-            "operator_lock": hashlib.sha256((root / "uv.lock").read_bytes()).hexdigest(),
-            **asdict(installed),
-            "run_spec": spec.to_yaml(),
-        }
-    )
-    partial = place / f"{RECORD}.partial"
-    partial.write_text(json.dumps(record, indent=1) + "\n")
-    partial.replace(place / RECORD)
-    return record
+    record = _read(store) or _first(store, own)
+    if refusal := conflict(record, spec):
+        raise StoreError(refusal)
+    code, patch = code_state(root)
+    if code.uncommitted:
+        put_bytes(store, code.uncommitted, patch)
+    start = {
+        "at": at,
+        "steps": spec.steps,
+        "code": asdict(code),
+        "operator_lock": hashlib.sha256((root / "uv.lock").read_bytes()).hexdigest(),
+        **asdict(installed),
+        "run_spec": spec.to_yaml(),
+    }
+    _put(store, f"{STARTS}{at[:-1]}.{now % 1 * 1e6:06.0f}-{uuid.uuid4().hex[:4]}.json", start)
+    return str(record["id"])
 
 
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+def _read(store: Store) -> dict[str, Any] | None:
+    try:
+        return json.loads(store.read(RECORD))
+    except NoObjectError:
+        return None
+
+
+def _first(store: Store, own: dict[str, Any]) -> dict[str, Any]:
+    """The record as it stands now: ours, or that of another `up` which was faster."""
+    try:
+        _put(store, RECORD, own)
+    except StoreError:
+        if (other := _read(store)) is None:
+            raise
+        return other
+    return own
+
+
+def _put(store: Store, key: str, values: dict[str, Any]) -> None:
+    put_bytes(store, key, f"{json.dumps(values, indent=1)}\n".encode())

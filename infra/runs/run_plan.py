@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from infra.stack_file.settings import Workload, typed_training
+from infra.runs import run_data
+from infra.stack_file.settings import Settings, Workload, typed_training
 from training.run_spec import DataSpec, MaxTextValue, RunSpec, default_run_name
 
 # Saves and evaluations per run where the stack does not say; MaxText's own period of 10,000 steps loses hours.
@@ -28,8 +29,13 @@ PLATFORM_DEFAULTS: dict[str, dict[str, MaxTextValue]] = {
 }
 
 
+def of_stack(settings: Settings) -> RunSpec:
+    """The run spec of a stack. Raises SettingsError for data that is not there."""
+    return run_spec(settings, settings.places.runs, run_data.data_spec(settings))
+
+
 def run_spec(workload: Workload, runs: Path | str, data: DataSpec | None) -> RunSpec:
-    """The run spec of a stack; `runs` (a directory or gs://bucket/path) becomes its output directory."""
+    """The run spec of a workload; `runs` (a directory or gs://bucket/path) becomes its output directory."""
     row = workload.row
     period = max(1, workload.steps // _SAVES_PER_RUN)
     derived: dict[str, MaxTextValue] = {

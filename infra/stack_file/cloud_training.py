@@ -15,8 +15,9 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from infra import hardware, names
 from infra.names import SECRET_NAME, Names
 from infra.stack_file.cloud_settings import CloudSettings
-from infra.stack_file.settings import SYNTHETIC, Absent, Settings, SettingsError, every
+from infra.stack_file.settings import Absent, Settings, SettingsError, every
 from infra.stack_file.terms import Terms, Tier, where
+from infra.targets.places import Places, in_bucket
 
 
 def _labels(value: dict[str, str]) -> dict[str, str]:
@@ -70,19 +71,17 @@ class CloudTrainingSettings(CloudSettings, Terms):
         return names.of(self.project, self.place, self.prefix)
 
     @property
-    def artifacts(self) -> str:
-        """Where hosts read wheels and bundles: the foundation's bucket."""
-        return f"gs://{self.names.artifacts_bucket}"
-
-    @property
-    def runs(self) -> str:
-        """Where checkpoints go: the foundation's bucket, below the stack's name."""
-        return f"gs://{self.names.checkpoints_bucket}/{self.stack}"
+    def places(self) -> Places:
+        """In the foundation's buckets, of which the stack may name others."""
+        names = self.names
+        return self.placed(f"gs://{names.artifacts_bucket}", f"gs://{names.checkpoints_bucket}/{self.stack}")
 
     @property
     def buckets_named(self) -> dict[str, str]:
-        """Buckets that keys of the stack name, by key: data, or a checkpoint to start from."""
-        given = {"data": self.data} | {f"training.{key}": value for key, value in self.training.items()}
+        """Buckets that keys of the stack name, by key: its places, data, or a checkpoint to start from."""
+        keys = ("data", "artifacts", "artifacts_on_hosts", "runs")
+        given = {key: getattr(self, key) for key in keys}
+        given |= {f"training.{key}": value for key, value in self.training.items()}
         return {
             key: value.removeprefix("gs://").partition("/")[0]
             for key, value in given.items()
@@ -121,7 +120,7 @@ class CloudTrainingSettings(CloudSettings, Terms):
 
     def check_place(self) -> None:
         super().check_place()
-        for rule in (_zone_rule, _spot_rule, _network_rule, _bucket_rule, _data_rule):
+        for rule in (_zone_rule, _spot_rule, _network_rule, _bucket_rule, _places_rule):
             rule(self)
 
 
@@ -214,9 +213,11 @@ def _bucket_rule(settings: CloudTrainingSettings) -> None:
             raise SettingsError(f"{problem} ({where(settings)})")
 
 
-def _data_rule(settings: CloudTrainingSettings) -> None:
-    if settings.data != SYNTHETIC:
-        raise SettingsError(
-            f"data is '{settings.data}' in {where(settings)}; hosts in the cloud cannot read prepared text from "
-            f"a bucket yet: write `slipway:data: synthetic`"
-        )
+def _places_rule(settings: CloudTrainingSettings) -> None:
+    for key in ("artifacts", "runs"):
+        place = getattr(settings, key)
+        if place and not in_bucket(place):
+            raise SettingsError(
+                f"{key} is '{place}' in {where(settings)}, which hosts in the cloud do not reach: give "
+                f"gs://bucket[/path], or leave it out for the foundation's"
+            )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, cast
@@ -20,7 +21,8 @@ from infra.hardware import Accelerator
 from infra.paths import SHARED, STACKS, stack_file
 from infra.stack_file import maxtext_fields, model_file, stack_yaml
 from infra.stack_file.stack_yaml import NAMESPACE, StackFileError
-from infra.targets import registry
+from infra.targets import places, registry
+from infra.targets.places import Places
 from infra.targets.registry import Target
 from training.run_spec import MaxTextValue
 from training.sharding import MeshError, resolve_mesh
@@ -147,8 +149,29 @@ class Workload(_Frozen):
         return tuple(part.strip() for part in self.data.split(";") if part.strip())
 
 
-class Settings(Workload, StackSettings):
+type Place = Absent[Annotated[str, without(places.problem)]]
+
+
+class Settings(Workload, StackSettings, ABC):
     """A stack that trains."""
+
+    artifacts: Place = None
+    """Where `up` writes wheels and bundles, instead of the target's own place - a directory or gs://bucket[/path]."""
+    artifacts_on_hosts: Place = None
+    """Where hosts read them, if that is another way to the same files: a mount, a mirror."""
+    runs: Place = None
+    """Where checkpoints, metrics and run records go, in a directory of the stack's name."""
+
+    @property
+    @abstractmethod
+    def places(self) -> Places:
+        """Where its files lie: at the target's own places, where the stack names no others."""
+
+    def placed(self, artifacts: str, runs: str, data: str = "") -> Places:
+        """`places`, of what a target has where the stack names no other. runs: of this stack."""
+        artifacts = self.artifacts or artifacts
+        runs = places.below(self.runs, self.stack) if self.runs else runs
+        return Places(artifacts, self.artifacts_on_hosts or artifacts, runs, data)
 
     def check_place(self) -> None:
         """What the target asks of the accelerator and of where it is. Raises SettingsError."""
@@ -376,6 +399,11 @@ def _schedule_rule(workload: Workload) -> None:
 def _data_rule(settings: Settings) -> None:
     if not settings.sources and settings.data != SYNTHETIC:
         raise SettingsError("data names no input; write a glob, a directory, `stdlib` or `synthetic`")
+    if settings.sources and not settings.places.data:
+        raise SettingsError(
+            f"data is '{settings.data}' in stacks/Pulumi.{settings.stack}.yaml; hosts of target {settings.target} "
+            f"cannot read prepared text yet: write `{NAMESPACE}data: {SYNTHETIC}`"
+        )
 
 
 def typed_training(workload: Workload) -> dict[str, MaxTextValue]:

@@ -14,14 +14,13 @@ from infra.names import OWNER_LABEL, STATE_LABEL
 class Billed:
     """Something that costs money and carries our label. name: as its API spells it; stack: its label.
 
-    store and bundle are what its hosts install; empty where that is not known.
+    bundle is what its hosts install; empty where that is not known.
     """
 
     name: str
     stack: str
     state: str
     labels: tuple[tuple[str, str], ...]
-    store: str = ""
     bundle: str = ""
 
     @property

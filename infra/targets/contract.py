@@ -102,15 +102,7 @@ class TargetContract[S, P](ABC):
 
 
 class TrainingContract[S, P](TargetContract[S, P]):
-    """A target whose stacks train."""
-
-    @abstractmethod
-    def run_spec(self, settings: S) -> RunSpec:
-        """What its hosts run. Raises SettingsError."""
-
-    @abstractmethod
-    def store(self, settings: S) -> str:
-        """Where its hosts read wheels and bundles: a directory or a bucket."""
+    """A target whose stacks train; their settings say at which `places` (infra/targets/places.py)."""
 
     def hosts(self, stack: str) -> Hosts:
         raise NotOfferedError(

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from infra.targets.errors import NotOfferedError
 from infra.targets.phases import RUNNING
+from infra.targets.places import below
 from training.run_spec import RunSpec
 
 
@@ -103,8 +104,3 @@ class Hosts(ABC):
 
     def _not_offered(self, verb: str) -> NoReturn:
         raise NotOfferedError(f"the target of stack '{self.stack}' does not offer `{verb}` (docs/runbook.md)")
-
-
-def below(location: str, *names: str) -> str:
-    """A place below a location, which is a path or a URL: a Path would make `gs:/bucket` of `gs://bucket`."""
-    return "/".join([location.rstrip("/"), *names])

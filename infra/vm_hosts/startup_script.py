@@ -65,13 +65,9 @@ def startup_script(host: HostScript, bootstrap: str) -> str:
     return text
 
 
-def software_of(script: str) -> tuple[str, str]:
-    """The artifact store and the bundle that a host with this script installs; empty where it is no script of ours."""
-    return _exported(script, "SLIPWAY_ARTIFACTS"), _exported(script, "SLIPWAY_BUNDLE")
-
-
-def _exported(script: str, variable: str) -> str:
-    line = re.search(rf"^export {variable}=(.+)$", script, re.MULTILINE)
+def bundle_of(script: str) -> str:
+    """The bundle that a host with this script installs; empty where it is no script of ours."""
+    line = re.search(r"^export SLIPWAY_BUNDLE=(.+)$", script, re.MULTILINE)
     return "".join(shlex.split(line[1])) if line else ""
 
 

@@ -110,7 +110,7 @@ def restore(clone: Clone, target: str, version: str, api: TpuApi | None = None) 
             name = str(kept["name"])
             message = messages.parse("QueuedResource", kept["message"])
             api.cloud.create_request(Place.of(name), name.rpartition("/")[2], message)
-        open_store(settings_of(LIKE, project=PROJECT).artifacts).put(bundle_key(values["{bundle}"]), state)
+        open_store(settings_of(LIKE, project=PROJECT).places.artifacts).put(bundle_key(values["{bundle}"]), state)
     return stack
 
 

@@ -42,7 +42,7 @@ def fill(root: Path) -> None:
         texts[f"wheelhouses/{identifier}/requirements.txt"] = ""
     for bundle in "2", "4", "6":
         texts[f"bundles/{bundle * 16}/bundle.tar"] = ""
-    record = {"starts": [{"wheelhouse": "3" * 16, "bundle": "4" * 16}]}
+    record = {"identity": {"platform": "cpu"}, "starts": [{"wheelhouse": "3" * 16, "bundle": "4" * 16}]}
     texts["runs/one/record.json"] = json.dumps(record)
     for key, text in texts.items():
         path = root / key

@@ -90,13 +90,13 @@ def test_the_road(clone: Clone) -> None:
     last = json.loads((work / "hosts" / "0" / "status.json").read_text())
     assert (last["step"], last["resumed_from"]) == (saved + 3, saved)
 
-    record = json.loads((run / "record.json").read_text())
-    assert [start["steps"] for start in record["starts"]] == [4000, saved + 3]
-    first, second = record["starts"]
+    starts = [json.loads(path.read_text()) for path in sorted((run / "starts").iterdir())]
+    assert [start["steps"] for start in starts] == [4000, saved + 3]
+    first, second = starts
     artifacts = clone.directory / ".slipway" / "artifacts"
     assert first["wheelhouse"] == second["wheelhouse"] and (artifacts / wheelhouse_key(first["wheelhouse"])).exists()
     assert first["bundle"] != second["bundle"], "another run spec is another bundle"
-    assert all((artifacts / bundle_key(start["bundle"])).exists() for start in record["starts"])
+    assert all((artifacts / bundle_key(start["bundle"])).exists() for start in starts)
 
     clone.stack("local.road", steps=10_000_000, **wanted)
     greedy = clone.pulumi("preview", "local.road")
@@ -128,7 +128,8 @@ def test_destroy_after_a_killed_up_leaves_nothing(clone: Clone) -> None:
 
 def test_names_stop_start_and_what_is_kept(clone: Clone) -> None:
     """A second up is refused, Ctrl-C of watch stops nothing, another model is a new run, destroy keeps its work."""
-    one_host: dict[str, Any] = {"accelerator": "cpu-2", "steps": 4000}
+    elsewhere = clone.directory.parent / "another disk"
+    one_host: dict[str, Any] = {"accelerator": "cpu-2", "steps": 4000, "runs": str(elsewhere)}
     mesh = {"ici_data_parallelism": 1, "ici_fsdp_parallelism": 2, "checkpoint_period": 5}
     work = clone.work("local.names")
     clone.stack("local.names", mesh, **one_host)
@@ -178,7 +179,8 @@ def test_names_stop_start_and_what_is_kept(clone: Clone) -> None:
     assert "stack 'local.names' is still deployed; first run: make destroy STACK=local.names" in too_early.stderr
     destroyed = clone.pulumi("destroy", "local.names")
     assert destroyed.returncode == 0, said(destroyed)
-    assert "kept checkpoints and metrics" in said(destroyed)
+    assert run.parent == elsewhere / "local.names"
+    assert f"kept checkpoints and metrics in {run.parent}" in said(destroyed)
     assert processes.labelled(work) == []
     assert not (work / "hosts").exists()
     assert (run / "checkpoints" / "5").is_dir()

@@ -33,11 +33,13 @@ def test_a_stack_that_trains_here_previews_without_a_change(clone: Clone, releas
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_slices_preview_without_a_change(clone: Clone, tmp_path: Path, release: str) -> None:
+def test_slices_preview_without_a_change_but_a_run_record(clone: Clone, tmp_path: Path, release: str) -> None:
+    """0.1.0 kept no record of what trains in the cloud: two models could write under one name."""
     with emulated(tmp_path, [states.LIKE]) as api:
         stack = states.restore(clone, "tpu-vm", release, api)
-        preview = clone.pulumi("preview", stack, "--expect-no-changes")
+        preview = clone.pulumi("preview", stack, "--json")
         assert preview.returncode == 0, said(preview)
+        assert [(one.action, one.resource) for one in changes(preview.stdout)] == [("create", "slipway:run:Run run")]
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -95,6 +95,24 @@ def test_a_second_clone_neither_takes_nor_deletes_what_the_first_has_unless_it_i
     assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
 
 
+def test_a_runs_name_is_one_models_before_anything_is_asked_for(clone: Clone, api: TpuApi) -> None:
+    """Two models under one name wrote their checkpoints over each other's, on slices that were paid for."""
+    own = {"like": "v6e-8", "project": PROJECT, "zones": ["us-east5-b"], "run_name": "mine"}
+    write(clone, STACK, **own)
+    assert clone.pulumi("up", STACK).returncode == 0
+    run = f"gs://slipway-checkpoints-us-east5-{PROJECT}/{STACK}/mine"
+    assert open_store(run).has("record.json"), "beside the checkpoints to be"
+    assert clone.pulumi("destroy", STACK).returncode == 0
+    write(clone, STACK, **own, training={"model_name": "llama2-7b"})
+    refused = clone.pulumi("up", STACK)
+    assert refused.returncode != 0
+    assert "run 'mine' belongs to other settings (training.model_name: " in said(refused)
+    assert "give another run_name, leave run_name out, or take the settings back" in said(refused)
+    assert "fault in slipway" not in said(refused)
+    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+    assert clone.pulumi("destroy", STACK).returncode == 0
+
+
 @pytest.mark.usefixtures("api")
 def test_every_up_says_in_the_bucket_what_it_uses_and_destroy_takes_it_back(clone: Clone) -> None:
     assert clone.pulumi("up", STACK).returncode == 0

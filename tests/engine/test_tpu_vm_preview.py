@@ -17,6 +17,7 @@ from infra.emulators.tpu_api import TpuApi
 from infra.preview.planned_changes import changes
 from infra.preview.stack_plan import decide
 from infra.providers.resource import OnChange, Resource
+from infra.providers.run_resource import RunResource
 from infra.providers.stored_bundle_resource import StoredBundleResource
 from infra.providers.stored_wheelhouse_resource import StoredWheelhouseResource
 from infra.stack_file.settings import any_from_file, stack_names
@@ -56,13 +57,14 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def declared_by(preview: str, stack: str) -> None:
-    """Every stack declares the same seven resources."""
+    """Every stack declares the same eight resources."""
     assert {change.resource: change.action for change in changes(preview)} == {
         f"pulumi:pulumi:Stack slipway-{stack}": "create",
         f"slipway:tpu:Slice {stack}": "create",
         "slipway:tpu:StackGuard guard": "create",
         "slipway:artifacts:Wheelhouse wheelhouse": "create",
         "slipway:artifacts:Bundle bundle": "create",
+        "slipway:run:Run run": "create",
         "slipway:tpu:QueuedResource request": "create",
         "slipway:tpu:SliceReady ready": "create",
     }
@@ -111,6 +113,7 @@ RESOURCES: dict[str, Resource[Any]] = {
     "guard": TpuStackGuardResource(),
     "wheelhouse": StoredWheelhouseResource(),
     "bundle": StoredBundleResource(),
+    "run": RunResource(),
     "request": TpuRequestResource(),
     "ready": SliceReadyResource(),
 }
@@ -123,6 +126,9 @@ OTHER: dict[str, Any] = {
     "training": {"model_name": "llama2-7b"},
     "data_options": {"vocab_size": 8192},
     "python_archive": "fetch",
+    "artifacts": "gs://another",
+    "artifacts_on_hosts": "/mnt/artifacts",
+    "runs": "gs://another",
     "project": "another-project",
     "owner": "you@example.com",
     "prefix": "other",
@@ -169,7 +175,7 @@ def declared(stack: str, **changed: Any) -> dict[str, Any]:
     request = dataclasses.asdict(args.request)
     ready = SliceReadyInputs(request, "", args.hosts, args.wait, args.wait_deadline_s)
     ours = {"guard": dataclasses.asdict(args.guard), "request": request, "ready": dataclasses.asdict(ready)}
-    return ours | dataclasses.asdict(args.software)
+    return ours | dataclasses.asdict(args.software) | {"run": dataclasses.asdict(args.run)}
 
 
 @pytest.mark.parametrize("stack", ["v6e-32", "v6e-8x16"])
@@ -226,12 +232,13 @@ def test_life_of_a_shape(clone: Clone, cloud: TpuApi, stack: str) -> None:
     write(clone, mine, like=stack, project=PROJECT)
     up = clone.pulumi("up", mine, "--color", "never")
     assert up.returncode == 0, said(up)
-    assert "+ 7 created" in said(up)
+    assert "+ 8 created" in said(up)
     assert made_after(clone, mine) == {
         "guard": set(),
         "wheelhouse": {"guard"},
         "bundle": {"guard"},
-        "request": {"guard", "wheelhouse", "bundle"},
+        "run": {"guard"},
+        "request": {"guard", "wheelhouse", "bundle", "run"},
         "ready": {"guard", "request"},
     }
     again = clone.pulumi("preview", mine, "--expect-no-changes", "--color", "never")

@@ -175,12 +175,14 @@ def test_a_resource_without_its_name_stops(outputs: Any) -> None:
 
 def test_names_in_records_of_the_store_and_of_local_stacks(tmp_path: Path) -> None:
     def record(*starts: dict[str, str | None]) -> str:
-        return json.dumps({"starts": list(starts)})
+        return json.dumps({"identity": {"platform": "cpu"}, "starts": list(starts)})
 
     store = open_store(tmp_path / "store")
     texts = {
         "runs/a/record.json": record({"wheelhouse": "w1", "bundle": "b1"}, {"wheelhouse": "w2"}),
         "runs/some/where/record.json": record({"bundle": "b2"}, {}),
+        "runs/new/record.json": json.dumps({"identity": {"platform": "cpu"}}),
+        "runs/new/starts/1.json": json.dumps({"run_spec": "", "wheelhouse": "w4", "bundle": "b4"}),
         "runs/a/other.json": "not read",
         "data/record.json": "not read",
     }
@@ -191,11 +193,11 @@ def test_names_in_records_of_the_store_and_of_local_stacks(tmp_path: Path) -> No
     local = tmp_path / "work" / "local" / "runs" / "r" / "record.json"
     local.parent.mkdir(parents=True)
     local.write_text(record({"wheelhouse": "w3", "bundle": None}))
-    named, count = by_records(store, tmp_path / "work")
-    assert (named, count) == (Named(frozenset({"w1", "w2", "w3"}), frozenset({"b1", "b2"})), 3)
+    named, count = by_records([f"{store.uri}/runs", str(local.parent.parent), str(tmp_path / "nowhere")])
+    assert (named, count) == (Named(frozenset({"w1", "w2", "w3", "w4"}), frozenset({"b1", "b2", "b4"})), 4)
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"starts": 1}', '{"starts": ["x"]}', "[]"])
+@pytest.mark.parametrize("text", ["", "{}", '{"starts": []}', '{"identity": 1, "starts": ["x"]}', "[]", '"run_spec"'])
 def test_a_record_that_is_not_understood_stops(text: str) -> None:
     with pytest.raises(StoreError, match=r"the run record place is not readable .* nothing may be deleted"):
         by_record("place", text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -57,11 +58,12 @@ def kept(clone: Path) -> tuple[CodeState, Path]:
     """The state, and a clone of the commit with the patch applied."""
     place = clone / ".slipway" / "run"
     place.mkdir(parents=True, exist_ok=True)
-    state = code_state.code_state(clone, place)
+    state, patch = code_state.code_state(clone)
     again = clone.parent / "again"
     git(clone.parent, "clone", "--quiet", str(clone), str(again))
     assert git(again, "rev-parse", "HEAD").strip() == state.commit
     if state.uncommitted:
+        (place / state.uncommitted).write_bytes(patch)
         git(again, "apply", str(place / state.uncommitted))
     return state, again
 
@@ -143,26 +145,25 @@ def test_settings_of_the_operator_and_of_a_hook_do_not_reach_it(clone: Path, mon
     git(clone, "config", "color.ui", "always")
     monkeypatch.setenv("GIT_DIR", str(clone.parent / "another"))
     write(clone, **{"training/new.py": "B = 1\n"})
-    place = clone.parent / "place"
-    place.mkdir()
-    state = code_state.code_state(clone, place)
+    state, patch = code_state.code_state(clone)
     monkeypatch.delenv("GIT_DIR")
     assert state.uncommitted
+    (clone.parent / "patch").write_bytes(patch)
     git(clone, "stash", "--quiet", "--include-untracked")
-    git(clone, "apply", str(place / state.uncommitted))
+    git(clone, "apply", str(clone.parent / "patch"))
     assert (clone / "training" / "new.py").read_text() == "B = 1\n"
 
 
 def test_what_is_no_checkout_has_no_state(tmp_path: Path) -> None:
-    assert code_state.code_state(tmp_path, tmp_path) == CodeState(None, None)
+    assert code_state.code_state(tmp_path) == (CodeState(None, None), b"")
 
 
 def test_the_record_has_it(clone: Path, tmp_path: Path) -> None:
     write(clone, **{"training/new.py": "B = 1\n"})
     spec = run_spec(from_file("local"), tmp_path / "runs", None)
-    records.write(spec, records.Installed("w", "b"), clone)
-    record = records.read(spec)
-    assert record
-    state = record["starts"][0]["code"]
+    records.enter(spec, records.Installed("w", "b"), clone)
+    run = Path(records.location(spec))
+    (start,) = (run / "starts").iterdir()
+    state = json.loads(start.read_text())["code"]
     assert dataclasses.asdict(CodeState(**state)) == state | {"left_out": []}
-    assert "+B = 1" in (records.directory(spec) / state["uncommitted"]).read_text()
+    assert "+B = 1" in (run / state["uncommitted"]).read_text()

@@ -17,8 +17,8 @@ from infra.preview.cost import ASSUMED_MFU, RunCost, active_parameters
 from infra.preview.purchase import Purchase
 from infra.preview.stack_facts import StackFacts
 from infra.preview.stack_plan import decide
+from infra.runs import run_plan
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_text
-from infra.targets.tpu_vm import TARGET
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from tests.unit.test_tpu_vm_settings import values
 
@@ -30,11 +30,11 @@ def stack(**changes: Any) -> TpuVmSettings:
 
 
 def cost_of(settings: TpuVmSettings) -> cost.Cost:
-    return cost.of_purchase(Purchase.of(settings), TARGET.run_spec(settings))
+    return cost.of_purchase(Purchase.of(settings), run_plan.of_stack(settings))
 
 
 def facts_of(settings: TpuVmSettings) -> StackFacts:
-    return stack_facts.of_purchase(Purchase.of(settings), TARGET.run_spec(settings))
+    return stack_facts.of_purchase(Purchase.of(settings), run_plan.of_stack(settings))
 
 
 def quota_of(settings: TpuVmSettings) -> quota.QuotaNeed:
@@ -63,7 +63,7 @@ def test_a_run_costs_its_max_runtime_or_what_its_steps_take() -> None:
     assert (timed.hours, timed.hours_by) == (10, "max_runtime 10h")
     assert timed.usd_per_run == pytest.approx(864)
     settings = stack()
-    spec, stepped = TARGET.run_spec(settings), cost_of(settings)
+    spec, stepped = run_plan.of_stack(settings), cost_of(settings)
     flops = 6 * 8e9 * spec.tokens_per_step * spec.steps
     assert stepped.hours == pytest.approx(flops / (32 * 918e12 * ASSUMED_MFU) / 3600)
     own = cost_of(stack(training={"base_emb_dim": 128}))

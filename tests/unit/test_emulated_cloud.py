@@ -31,6 +31,8 @@ def test_a_stack_that_cannot_be_used_and_one_that_trains_here_hide_no_other(
     usable = every(CloudTrainingSettings, skip_unusable=True)
     assert [settings.stack for settings in usable] == ["v5e-8", "v6e-32", "v6e-8"]
     buckets = emulated_cloud.fill(root, usable)
-    assert len(buckets) == 2, "stacks of one region share theirs"
-    assert {f"gs://{bucket}" for bucket in buckets} == {settings.artifacts for settings in usable}
-    assert {path.relative_to(root).parts[0] for path in root.rglob(SUMS)} == set(buckets)
+    assert len(buckets) == 4, "stacks of one region share theirs: one for artifacts, one for runs"
+    artifacts = {settings.places.artifacts for settings in usable}
+    runs = {settings.places.runs.removesuffix(f"/{settings.stack}") for settings in usable}
+    assert {f"gs://{bucket}" for bucket in buckets} == artifacts | runs
+    assert {f"gs://{path.relative_to(root).parts[0]}" for path in root.rglob(SUMS)} == artifacts

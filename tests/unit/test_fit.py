@@ -27,9 +27,9 @@ from infra.preview.fit.train_step import TrainStep, of_stack
 from infra.preview.fit.verdict import FitVerdict, Traffic, VerdictError, from_text, to_text
 from infra.preview.purchase import Purchase
 from infra.preview.stack_plan import decide
+from infra.runs import run_plan
 from infra.stack_file.settings import SettingsError, any_from_file, stack_names
 from infra.stack_file.terms import FitCheck
-from infra.targets.tpu_vm import TARGET
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
 SIZES = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
@@ -67,7 +67,7 @@ def test_twins_ask_the_same_and_everything_compiled_asks_another() -> None:
     other = settings.model_copy(
         update={"steps": 5, "owner": "you", "project": "another-project", "run_name": "x", "fit_timeout_s": 9}
     )
-    key = compile_request_of(other, TARGET.run_spec(other)).key
+    key = compile_request_of(other, run_plan.of_stack(other)).key
     assert key == here.key, "neither length nor name nor place is compiled"
     changed = [
         train_step(per_device_batch_size=3).request,
@@ -87,7 +87,7 @@ def test_the_command_and_a_preview_ask_the_same() -> None:
     for stack in SIZES:
         settings = any_from_file(stack)
         assert isinstance(settings, TpuVmSettings)
-        assert train_step(stack).request.key == compile_request_of(settings, TARGET.run_spec(settings)).key
+        assert train_step(stack).request.key == compile_request_of(settings, run_plan.of_stack(settings)).key
 
 
 # --- shipped verdicts ---

@@ -73,7 +73,7 @@ def is_module(name: str) -> bool:
 
 # Which rooms of infra/ a room may import, besides the modules at the root and the contract of targets, on which
 # everything stands. No target imports another; `_MORE` is what one alone needs.
-_CONTRACT = ("contract", "errors", "registry", "hosts", "phases", "billed", "needs")
+_CONTRACT = ("contract", "errors", "registry", "hosts", "phases", "billed", "needs", "places")
 _BASE = ("targets", *(f"targets.{name}" for name in _CONTRACT))
 _MORE = {
     "targets.foundation": ("rules", "engine", "standins"),  # its buckets, and moving the engine's state into one
@@ -89,7 +89,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runs": ("stack_file", "artifacts", "host_software"),
     "preview": ("stack_file", "host_software", "runs"),
     "providers": ("artifacts", "host_software", "runs"),
-    "components": ("stack_file", "artifacts", "host_software", "providers"),
+    "components": ("stack_file", "artifacts", "host_software", "runs", "providers"),
     "google_cloud": ("providers",),
     "standins": ("providers",),
     "engine": ("providers", "standins"),

@@ -16,8 +16,8 @@ import pytest
 from infra.providers.inputs import PreparedDataInputs
 from infra.providers.prepared_data_resource import PreparedDataResource
 from infra.providers.resource import Context, ResourceError
+from infra.runs import run_data, run_plan
 from infra.stack_file.settings import SettingsError, check
-from infra.targets.local import plan
 from infra.targets.local.settings import LocalSettings
 from tests.unit.test_settings import values
 from training.data.hash_cache import HashCache
@@ -174,13 +174,14 @@ def test_numbers_of_the_options_survive_the_manifest(tmp_path: Path, corpus: Pat
 def test_a_preview_refuses_other_data_by_its_name(tmp_path: Path, corpus: Path) -> None:
     settings = check("local", values(data=str(corpus)))
     assert isinstance(settings, LocalSettings)
-    spec = plan.run_spec(settings, tmp_path / "work")
-    assert spec.data
-    expected = Path(spec.data.directory)
+    named = run_data.data_spec(settings)
+    assert named
+    expected = tmp_path / "work" / named.content
+    spec = run_plan.run_spec(settings, tmp_path, dataclasses.replace(named, directory=str(expected)))
     shutil.copytree(prepared(tmp_path, corpus, PrepareOptions(seed=7)), expected)
     with pytest.raises(SettingsError) as caught:
-        plan.notices(settings, spec, tmp_path / "work")
+        run_data.notices(spec)
     assert str(caught.value).startswith(f"data: {expected} holds other data (its manifest says ")
     shutil.rmtree(expected)
     shutil.move(prepared(tmp_path, corpus), expected)
-    assert any("training tokens: " in notice for notice in plan.notices(settings, spec, tmp_path / "work"))
+    assert any("training tokens: " in notice for notice in run_data.notices(spec))

@@ -27,7 +27,6 @@ from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_text, stack_names
 from infra.stack_file.terms import Tier
 from infra.targets.registry import Target
-from infra.targets.tpu_vm import TARGET
 from infra.targets.tpu_vm.plan import host_script, request_inputs, requested
 from infra.targets.tpu_vm.provider.tpu_inputs import body, problems
 from infra.targets.tpu_vm.settings import TpuVmSettings
@@ -85,7 +84,7 @@ def test_shipped_stacks_plan_and_agree_with_themselves(stack: str) -> None:
 
 def agree(tpu: TpuVmSettings) -> None:
     """Chips, hosts and slices are the same in report, run spec, request, startup script and mesh."""
-    row, spec = tpu.row, TARGET.run_spec(tpu)
+    row, spec = tpu.row, run_plan.of_stack(tpu)
     script = startup_script(host_script(tpu, "0" * 16), "true")
     request = request_inputs(tpu, script)
     facts = stack_facts.of_purchase(Purchase.of(tpu), spec)
@@ -171,7 +170,7 @@ def test_random_stacks_plan_or_name_the_key(case: tuple[dict[str, Any], set[str]
         return
     if isinstance(read, TpuVmSettings):
         assert problems(request_inputs(read, "script")) == []
-        spec = TARGET.run_spec(read)
+        spec = run_plan.of_stack(read)
         assert parse(spec.to_yaml()) == spec
 
 

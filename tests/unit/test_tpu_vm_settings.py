@@ -16,6 +16,7 @@ from infra.rules import google_checks
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_engine, from_file, from_text
 from infra.stack_file.terms import Tier
+from infra.targets.tpu_vm.declare import slice_args
 from infra.targets.tpu_vm.plan import requested
 from infra.targets.tpu_vm.provider.tpu_inputs import TIERS, problems
 from infra.targets.tpu_vm.settings import TpuVmSettings
@@ -113,7 +114,9 @@ def test_words_people_use() -> None:
         ({"valid_after": "6h", "valid_until": "4h"}, "the request would expire before it may be served"),
         ({"max_runtime": "long"}, "max_runtime is 'long' in stacks/Pulumi.v6e-32.yaml: no length of time; write"),
         ({"max_usd_per_hour": -1}, "max_usd_per_hour is -1 in stacks/Pulumi.v6e-32.yaml: input should be g"),
-        ({"data": "stdlib"}, "cannot read prepared text from a bucket yet: write `slipway:data: synthetic`"),
+        ({"data": "stdlib"}, "hosts of target tpu-vm cannot read prepared text yet: write `slipway:data: synthetic`"),
+        ({"runs": "gs://Bucket"}, "runs is 'gs://Bucket' in stacks/Pulumi.v6e-32.yaml: no place for files; give an a"),
+        ({"artifacts": "/wheels"}, "artifacts is '/wheels' in stacks/Pulumi.v6e-32.yaml, which hosts in the cloud do"),
         ({"on_destroy": "keep"}, "unknown key 'on_destroy' in stacks/Pulumi.v6e-32.yaml"),
         ({"zonse": []}, "unknown key 'zonse' in stacks/Pulumi.v6e-32.yaml; nearest: zones"),
         ({"target": None}, "in stacks/Pulumi.v6e-32.yaml; write `slipway:target:` and one of: local"),
@@ -187,7 +190,7 @@ def test_domain_scoped_project_works_in_names_urls_and_labels() -> None:
     assert problems(request) == []
     (bucket,) = re.findall(r"gs://(slipway-artifacts-[a-z0-9-]+)", str(request.metadata["startup-script"]))[:1]
     assert google_checks.bucket_name_problem(bucket) is None
-    assert settings.artifacts == f"gs://{bucket}"
+    assert settings.places.artifacts == f"gs://{bucket}"
     assert (
         "projects/example.com:thing/secrets/slipway-us-east5-wandb/versions/latest"
         in (request.metadata["startup-script"])
@@ -212,6 +215,19 @@ def test_data_or_checkpoints_of_another_region_are_refused(changes: dict[str, An
     assert made(training=here).buckets_named == {
         "training.load_parameters_path": "slipway-checkpoints-us-east5-my-project"
     }
+
+
+def test_where_artifacts_are_written_hosts_read_them_and_runs_go_are_keys() -> None:
+    settings = made(artifacts="gs://ours/wheels", artifacts_on_hosts="/mnt/wheels", runs="gs://ours/runs")
+    plan = decide(settings)
+    assert plan.spec.output_directory == "gs://ours/runs/v6e-32"
+    script = requested(settings, plan.software).metadata["startup-script"]
+    assert "export SLIPWAY_ARTIFACTS=/mnt/wheels\n" in script
+    args = slice_args(plan)
+    assert {args.software.wheelhouse.store, args.software.bundle.store} == {"gs://ours/wheels"}
+    assert args.run.directory == f"gs://ours/runs/v6e-32/{plan.spec.run_name}"
+    assert settings.buckets_named == {"artifacts": "ours", "runs": "ours"}
+    assert made(artifacts="gs://ours").places.artifacts_on_hosts == "gs://ours"
 
 
 def test_a_foundation_trains_nothing() -> None:

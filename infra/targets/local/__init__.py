@@ -19,21 +19,10 @@ class Local(TrainingContract["LocalSettings", "TrainingPlan[LocalSettings]"]):
 
         return LocalSettings
 
-    def run_spec(self, settings: LocalSettings) -> RunSpec:
-        from infra.targets.local import plan
-
-        return plan.run_spec(settings)
-
     def notices(self, settings: LocalSettings, spec: RunSpec | None) -> tuple[str, ...]:
         from infra.targets.local import plan
 
-        return plan.notices(settings, spec or self.run_spec(settings))
-
-    def store(self, settings: LocalSettings) -> str:
-        """All stacks of this machine share one."""
-        from infra.paths import ARTIFACTS
-
-        return str(ARTIFACTS)
+        return plan.notices(settings, spec) if spec else ()
 
     def declare(self, plan: TrainingPlan[LocalSettings]) -> None:
         from infra.targets.local.declare import declare

@@ -85,11 +85,18 @@ class LocalHosts(Hosts):
         return parse(path.read_text()) if path.exists() else None
 
     def kept_runs(self) -> Sequence[str]:
-        runs = self._paths.runs
+        runs = self._runs()
         return sorted(map(str, runs.iterdir())) if runs.is_dir() else []
 
     def delete_kept_runs(self) -> None:
-        shutil.rmtree(self._paths.runs)
+        shutil.rmtree(self._runs())
+
+    def _runs(self) -> Path:
+        """Where the stack file says, if there is one still."""
+        from infra.stack_file import settings  # here, because it costs every other verb the import of pydantic
+
+        there = self.stack in settings.stack_names()
+        return Path(settings.from_file(self.stack).places.runs) if there else self._paths.runs
 
     def _states(self) -> Sequence[HostState]:
         return host_directory.states(self._paths.hosts)

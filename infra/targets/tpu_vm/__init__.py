@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from infra.targets.billed import Billed
     from infra.targets.needs import Needs
     from infra.targets.tpu_vm.settings import TpuVmSettings
-    from training.run_spec import RunSpec
 
 
 class TpuVm(TrainingContract["TpuVmSettings", "TrainingPlan[TpuVmSettings]"]):
@@ -23,15 +22,6 @@ class TpuVm(TrainingContract["TpuVmSettings", "TrainingPlan[TpuVmSettings]"]):
         from infra.targets.tpu_vm.settings import TpuVmSettings
 
         return TpuVmSettings
-
-    def run_spec(self, settings: TpuVmSettings) -> RunSpec:
-        """Checkpoints go to the foundation's bucket, below the stack's name."""
-        from infra.runs import run_plan
-
-        return run_plan.run_spec(settings, settings.runs, None)
-
-    def store(self, settings: TpuVmSettings) -> str:
-        return settings.artifacts
 
     def declare(self, plan: TrainingPlan[TpuVmSettings]) -> None:
         from infra.targets.tpu_vm.declare import declare

@@ -1,4 +1,4 @@
-"""TPU slices of one stack: guard, wheelhouse, bundle, one request for all slices, and the wait for its hosts."""
+"""TPU slices of one stack: guard, wheelhouse, bundle, run record, one request for all, and the wait for its hosts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import cast
 
 import pulumi
 
-from infra.components.resources import SlipwayResource, child_after
+from infra.components.resources import Run, SlipwayResource, child_after
 from infra.components.stored_software import StoredSoftwareArgs, store_software
+from infra.providers.inputs import RunInputs
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs, TpuStackGuardInputs
 
 
@@ -37,6 +38,7 @@ class SliceReady(SlipwayResource[SliceReadyInputs]):
 class TpuSliceArgs:
     guard: TpuStackGuardInputs
     software: StoredSoftwareArgs
+    run: RunInputs
     request: QueuedResourceInputs  # its `identity` follows from the guard
     hosts: int  # of all slices
     wait: bool
@@ -44,14 +46,18 @@ class TpuSliceArgs:
 
 
 class TpuSlice(pulumi.ComponentResource):
-    """Hosts find their bundle in the store before they exist. Does not wait for training to end."""
+    """Hosts find their bundle in the store before they exist, and nothing is asked for that another run's name stops.
+
+    Does not wait for training to end.
+    """
 
     def __init__(self, name: str, args: TpuSliceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:tpu:Slice", name, None, opts)
         guard = TpuStackGuard("guard", args.guard, child_after(self))
         software = store_software(args.software, self, guard)
         wanted = dataclasses.replace(args.request, identity=_as_value(guard.identity))
-        request = QueuedResource("request", wanted, child_after(self, guard, *software))
+        run = Run("run", args.run, child_after(self, guard))
+        request = QueuedResource("request", wanted, child_after(self, guard, *software, run))
         made = _as_value(request.made)
         awaited = SliceReadyInputs({**vars(wanted)}, made, args.hosts, args.wait, args.wait_deadline_s)
         ready = SliceReady("ready", awaited, child_after(self, request))

@@ -6,6 +6,7 @@ Hands what was decided to the component. Not run on real hardware.
 from __future__ import annotations
 
 from infra.components.claimed_artifacts import use_of
+from infra.components.run_inputs import run_inputs
 from infra.components.stored_software import stored_software_args
 from infra.names import stack_label
 from infra.preview.stack_plan import TrainingPlan
@@ -25,7 +26,8 @@ def slice_args(plan: TrainingPlan[TpuVmSettings]) -> TpuSliceArgs:
     settings, software = plan.settings, plan.software
     return TpuSliceArgs(
         guard=TpuStackGuardInputs(settings.project, stack_label(settings.stack), list(settings.zones), settings.owner),
-        software=stored_software_args(software, settings.artifacts, use_of(settings, software).user),
+        software=stored_software_args(software, settings.places.artifacts, use_of(settings, software).user),
+        run=run_inputs(plan.spec, software),
         request=requested(settings, software),
         hosts=plan.spec.hosts,
         wait=settings.wait,

@@ -29,7 +29,7 @@ def host_script(settings: TpuVmSettings, bundle: str) -> HostScript:
         slices=settings.slices,
         hosts_per_slice=row.hosts,
         chips_per_host=row.chips_per_host,
-        artifacts=settings.artifacts,
+        artifacts=settings.places.artifacts_on_hosts,
         bundle=bundle,
         secrets=tuple((name, settings.names.secret_path(name)) for name in settings.host_secrets),
     )

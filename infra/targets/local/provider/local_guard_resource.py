@@ -36,9 +36,10 @@ class LocalStackGuardResource(Resource[LocalStackGuardInputs]):
             context.say(f"ended {ended} processes that the state did not know")
         if (root / "hosts").exists():
             shutil.rmtree(root / "hosts")
-        if outputs.get("on_destroy") == "delete" and root.exists():
-            shutil.rmtree(root)
-        elif (root / "runs").is_dir():
-            context.say(
-                f"kept checkpoints and metrics in {root / 'runs'}; remove them with `slipway purge {root.name}`"
-            )
+        runs = Path(str(outputs.get("runs") or root / "runs"))
+        if outputs.get("on_destroy") == "delete":
+            for directory in (runs, root):
+                if directory.exists():
+                    shutil.rmtree(directory)
+        elif runs.is_dir():
+            context.say(f"kept checkpoints and metrics in {runs}; remove them with `slipway purge {root.name}`")

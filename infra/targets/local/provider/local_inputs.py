@@ -13,6 +13,7 @@ class LocalStackGuardInputs:
     token: ClassVar[str] = "slipway:index:StackGuard"
     directory: str = replaces()  # of the stack; everything it owns on this machine lies below
     on_destroy: str = updates()
+    runs: str = updates(default="")  # where its runs lie, if not in runs/ of the directory
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,35 @@
+"""Where a stack's files lie, each a directory or the URL of a place in a bucket. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Places:
+    """artifacts: where `up` writes wheels and bundles. artifacts_on_hosts: where hosts read them, which may be another
+    way to the same files. runs: holds a directory for each run. data: holds prepared text; empty where hosts cannot
+    read any.
+    """
+
+    artifacts: str
+    artifacts_on_hosts: str
+    runs: str
+    data: str = ""
+
+
+def in_bucket(location: str) -> bool:
+    return location.startswith("gs://")
+
+
+def problem(location: str) -> str | None:
+    """Why that is no place for files, as a stack file spells one."""
+    if re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]+(/[^/?#\s]+)*|(/[^/\0\r\n]+)+", location):
+        return None
+    return "no place for files; give an absolute directory, or gs://bucket[/path], without '/' at its end"
+
+
+def below(location: str, *names: str) -> str:
+    """A place below a location: a Path would make `gs:/bucket` of `gs://bucket`."""
+    return "/".join([location.rstrip("/"), *names])
