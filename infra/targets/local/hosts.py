@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
-from infra.paths import StackPaths
+from infra.paths import StackPaths, stack_file
+from infra.stack_file import stack_yaml
 from infra.targets.hosts import Hosts, HostView, OnHost
 from infra.targets.local import host_directory, processes
 from infra.targets.local.host_directory import HostState
@@ -92,11 +93,9 @@ class LocalHosts(Hosts):
         shutil.rmtree(self._runs())
 
     def _runs(self) -> Path:
-        """Where the stack file says, if there is one still."""
-        from infra.stack_file import settings  # here, because it costs every other verb the import of pydantic
-
-        there = self.stack in settings.stack_names()
-        return Path(settings.from_file(self.stack).places.runs) if there else self._paths.runs
+        """Where the stack file says, which may have a mistake in another key."""
+        named = stack_yaml.written(stack_file(self.stack).read_text(encoding="utf-8")).get("runs")
+        return Path(named, self.stack) if named else self._paths.runs
 
     def _states(self) -> Sequence[HostState]:
         return host_directory.states(self._paths.hosts)
