@@ -93,8 +93,9 @@ class LocalHosts(Hosts):
         shutil.rmtree(self._runs())
 
     def _runs(self) -> Path:
-        """Where the stack file says, which may have a mistake in another key."""
-        named = stack_yaml.written(stack_file(self.stack).read_text(encoding="utf-8")).get("runs")
+        """Where the stack file says, which may be gone, or have a mistake in another key."""
+        file = stack_file(self.stack)
+        named = stack_yaml.written(file.read_text(encoding="utf-8")).get("runs") if file.exists() else None
         return Path(named, self.stack) if named else self._paths.runs
 
     def _states(self) -> Sequence[HostState]:
