@@ -2,9 +2,11 @@
 
 Every `up` leaves one before it makes anything, and `destroy` removes it, so that `slipway gc` keeps what a colleague's
 stack needs, whose state it cannot read. A record is an object like any other: its key says everything, and its age
-starts anew with each `up`.
+starts anew with each `up`. Clones of one stack file have the same owner and stack, so what is made says whose state it
+is in, and no other state takes its record back.
 
-uses/<owner>/<stack>/<wheelhouse>-<bundle>      owner and stack as their labels
+uses/<owner>/<stack>/<wheelhouse>-<bundle>              owner and stack as their labels; an `up` that has just begun
+uses/<owner>/<stack>/<wheelhouse>-<bundle>-<identity>   of a state
 """
 
 from __future__ import annotations
@@ -18,17 +20,21 @@ from infra.artifacts.gc import Named
 from infra.artifacts.store import Entry, Store, put_bytes
 
 PREFIX = "uses/"
-_KEY = re.compile(r"uses/(?P<owner>[^/]+)/(?P<stack>[^/]+)/(?P<wheelhouse>[0-9a-f]{16})-(?P<bundle>[0-9a-f]{16})")
+_HASH = "[0-9a-f]{16}"
+_KEY = re.compile(
+    rf"uses/(?P<owner>[^/]+)/(?P<stack>[^/]+)/(?P<wheelhouse>{_HASH})-(?P<bundle>{_HASH})(-(?P<state>[0-9a-f-]+))?"
+)
 
 
 @dataclass(frozen=True)
 class Use:
-    """One stack's `up`. owner and stack as labels spell them."""
+    """One stack's `up`. owner and stack as labels spell them; state is its identity, empty while that is not known."""
 
     owner: str
     stack: str
     wheelhouse: str
     bundle: str
+    state: str = ""
 
     @property
     def user(self) -> str:
@@ -36,7 +42,7 @@ class Use:
 
     @property
     def key(self) -> str:
-        return f"{PREFIX}{self.user}/{self.wheelhouse}-{self.bundle}"
+        return "-".join(filter(None, (f"{PREFIX}{self.user}/{self.wheelhouse}", self.bundle, self.state)))
 
     @property
     def named(self) -> Named:
@@ -48,12 +54,16 @@ def record(store: Store, use: Use) -> None:
     put_bytes(store, use.key, f"{use.key}\n".encode())
 
 
-def forget(store: Store, user: str, kept: Use | None = None) -> int:
-    """Remove what `user` (owner/stack) has left, but for `kept`. Returns how many. Raises StoreError."""
-    keys = [key for key in store.keys(f"{PREFIX}{user}/") if kept is None or key != kept.key]
-    for key in keys:
-        store.delete(key)
-    return len(keys)
+def forget(store: Store, user: str, state: str | None = None, kept: Use | None = None) -> int:
+    """Remove what `user` (owner/stack) has left, but for `kept`. Returns how many. Raises StoreError.
+
+    With a state only what that has left, and what says none.
+    """
+    uses = of_entries(store.entries(f"{PREFIX}{user}/"))
+    gone = [use for use in uses if use != kept and (state is None or use.state in ("", state))]
+    for use in gone:
+        store.delete(use.key)
+    return len(gone)
 
 
 def of_entries(entries: Iterable[Entry]) -> dict[Use, datetime]:
@@ -61,7 +71,7 @@ def of_entries(entries: Iterable[Entry]) -> dict[Use, datetime]:
     uses: dict[Use, datetime] = {}
     for entry in entries:
         if match := _KEY.fullmatch(entry.key):
-            uses[Use(match["owner"], match["stack"], match["wheelhouse"], match["bundle"])] = entry.updated
+            uses[Use(**match.groupdict(default=""))] = entry.updated
     return uses
 
 

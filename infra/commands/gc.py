@@ -111,8 +111,9 @@ def _gc(uri: str, delete: bool, min_age: timedelta, projects: tuple[str, ...], r
     gone = unreferenced(entries, named, sums, now, min_age)
     asked = f"{len(stacks)} stacks and {records} run records name {len(named.wheelhouses)} wheelhouses and "
     typer.echo(f"{store.uri}: {asked}{len(named.bundles)} bundles")
-    for use, updated in used.items():
-        typer.echo(f"  in use by {use.user}, whose last `up` was {(now - updated).days} days ago")
+    for user in dict.fromkeys(use.user for use in used):
+        last = max(updated for use, updated in used.items() if use.user == user)
+        typer.echo(f"  in use by {user}, whose last `up` was {(now - last).days} days ago")
     if not gone:
         typer.echo("nothing to delete")
         return

@@ -6,6 +6,7 @@ which store it is.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import pulumi
@@ -19,6 +20,10 @@ from infra.providers.inputs import StoredBundleInputs, StoredWheelhouseInputs
 class StoredSoftwareArgs:
     wheelhouse: StoredWheelhouseInputs
     bundle: StoredBundleInputs
+
+    def of_state(self, identity: str) -> StoredSoftwareArgs:
+        """In a store that others use too, by a state with that identity."""
+        return dataclasses.replace(self, bundle=dataclasses.replace(self.bundle, state=identity))
 
 
 def stored_software_args(software: HostSoftware, store: str, user: str = "") -> StoredSoftwareArgs:

@@ -40,6 +40,7 @@ class StoredBundleInputs:
     lock: str = ignored()
     model_file: str = ignored()  # or empty
     user: str = ignored(default="")  # owner/stack in a store that others use too, else empty
+    state: str = ignored(default="")  # its guard's identity there
 
 
 @dataclass(frozen=True)

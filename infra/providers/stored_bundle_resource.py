@@ -29,6 +29,7 @@ class StoredBundleResource(Resource[StoredBundleInputs]):
 
     def create(self, context: Context, new: StoredBundleInputs) -> tuple[str, Outputs]:
         self._ensure(new)
+        _say_used(new)
         return new.bundle, {}
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
@@ -36,14 +37,12 @@ class StoredBundleResource(Resource[StoredBundleInputs]):
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: StoredBundleInputs) -> Outputs:
         self._ensure(new)
-        if new.user:
-            owner, _, stack = new.user.partition("/")
-            uses.forget(open_store(new.store), new.user, kept=Use(owner, stack, new.wheelhouse, new.bundle))
+        _say_used(new)
         return {}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         if user := str(outputs.get("user", "")):
-            uses.forget(open_store(str(outputs["store"])), user)
+            uses.forget(open_store(str(outputs["store"])), user, str(outputs.get("state", "")))
 
     def _ensure(self, new: StoredBundleInputs) -> None:
         store = open_store(new.store)
@@ -57,3 +56,12 @@ class StoredBundleResource(Resource[StoredBundleInputs]):
                 f"run `pulumi up` again"
             )
         put(bundle, store)
+
+
+def _say_used(new: StoredBundleInputs) -> None:
+    """By this state, which used another bundle before or had only begun to use this one."""
+    if new.user:
+        owner, _, stack = new.user.partition("/")
+        use, store = Use(owner, stack, new.wheelhouse, new.bundle, new.state), open_store(new.store)
+        uses.record(store, use)
+        uses.forget(store, new.user, new.state, kept=use)

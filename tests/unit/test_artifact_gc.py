@@ -203,6 +203,20 @@ def test_a_record_that_is_not_understood_stops(text: str) -> None:
         by_record("place", text)
 
 
+def test_a_clone_takes_back_its_own_word_and_not_that_of_another(tmp_path: Path) -> None:
+    """Whose stack file, owner and stack are the same: its `destroy` took back the use of what the other's hosts run."""
+    store = open_store(tmp_path)
+    mine, theirs = (
+        uses.Use("bob", "v6e-32", identifier(1), identifier(2), state) for state in ("2bd806-1", "2bd806-2")
+    )
+    begun = uses.Use("bob", "v6e-32", identifier(1), identifier(3))
+    for use in (mine, theirs, begun):
+        uses.record(store, use)
+    assert set(uses.of_entries(store.entries())) == {mine, theirs, begun}
+    assert uses.forget(store, mine.user, mine.state) == 2
+    assert list(uses.of_entries(store.entries())) == [theirs]
+
+
 def test_what_is_forgotten_is_of_that_stack_alone(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     mine, longer = (uses.Use("bob", stack, identifier(1), identifier(2)) for stack in ("v6e-32", "v6e-32--mine"))

@@ -54,8 +54,9 @@ class TpuSlice(pulumi.ComponentResource):
     def __init__(self, name: str, args: TpuSliceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:tpu:Slice", name, None, opts)
         guard = TpuStackGuard("guard", args.guard, child_after(self))
-        software = store_software(args.software, self, guard)
-        wanted = dataclasses.replace(args.request, identity=_as_value(guard.identity))
+        identity = _as_value(guard.identity)
+        software = store_software(args.software.of_state(identity), self, guard)
+        wanted = dataclasses.replace(args.request, identity=identity)
         run = Run("run", args.run, child_after(self, guard))
         request = QueuedResource("request", wanted, child_after(self, guard, *software, run))
         made = _as_value(request.made)
