@@ -97,7 +97,7 @@ def test_a_second_clone_neither_takes_nor_deletes_what_the_first_has_unless_it_i
 
 def test_a_runs_name_is_one_models_before_anything_is_asked_for(clone: Clone, api: TpuApi) -> None:
     """Two models under one name wrote their checkpoints over each other's, on slices that were paid for."""
-    own = {"like": "v6e-8", "project": PROJECT, "zones": ["us-east5-b"], "run_name": "mine"}
+    own = {"like": "v6e-8", "project": PROJECT, "zones": ["us-east5-b"], "run_name": "mine", "fit": "unchecked"}
     write(clone, STACK, **own)
     assert clone.pulumi("up", STACK).returncode == 0
     run = f"gs://slipway-checkpoints-us-east5-{PROJECT}/{STACK}/mine"
