@@ -41,6 +41,11 @@ _storage_retry: Any = importlib.import_module("google.cloud.storage.retry")
 CHUNK_BYTES = 16 << 20  # the client keeps a chunk in memory per upload, and its own default is 100 MB
 RENEW_AFTER = timedelta(hours=1)  # far below the age that gc spares
 ROLE = "roles/storage.objectAdmin"
+_CLIENT_ERRORS: tuple[type[Exception], ...] = (
+    *(api.GoogleAPIError, auth.GoogleAuthError, requests.RequestException),
+    *(_storage_errors.DataCorruption, _storage_errors.InvalidResponse),
+    ConnectionError,  # the client's own, for a body that ended early
+)
 
 
 class GcsStore:
@@ -187,19 +192,14 @@ class GcsStore:
         """Turns whatever the client raises while `doing` something to this store into one sentence."""
         try:
             yield
-        except api.RetryError as error:
-            cause: BaseException | None = error.cause  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-            raise self._sentence(doing, cause or error) from error
-        except (api.GoogleAPIError, auth.GoogleAuthError, requests.RequestException) as error:
-            raise self._sentence(doing, error) from error
-        except (_storage_errors.DataCorruption, _storage_errors.InvalidResponse) as error:
-            raise self._sentence(doing, error) from error
-        except ConnectionError as error:  # the client's own, for a body that ended early
-            raise self._sentence(doing, error) from error
+        except _CLIENT_ERRORS as error:
+            retried: BaseException | None = getattr(error, "cause", None)  # of a RetryError
+            raise self._sentence(doing, retried or error) from error
 
     def _sentence(self, doing: str, error: BaseException) -> StoreError:
         what = f"cannot {doing} {self.uri}"
         reason = _first_line(error)
+        refused_as_damaged = isinstance(error, api.BadRequest) and "crc32c" in reason.lower()
         match error:
             case api.NotFound():
                 return NoBucketError(
@@ -210,9 +210,7 @@ class GcsStore:
                 return StoreError(f"{what}: permission denied; give this account {ROLE} on the bucket ({reason})")
             case api.Unauthorized() | auth.DefaultCredentialsError() | auth.RefreshError():
                 return StoreError(f"{what}: no valid Google credentials; run: {LOGIN_COMMAND} ({reason})")
-            case api.BadRequest() if "crc32c" in reason.lower():
-                return StoreError(f"{what}: it arrived damaged (checksum mismatch); run it again")
-            case _ if isinstance(error, _storage_errors.DataCorruption):
+            case _ if refused_as_damaged or isinstance(error, _storage_errors.DataCorruption):
                 return StoreError(f"{what}: it arrived damaged (checksum mismatch); run it again")
             case api.GoogleAPICallError():
                 return StoreError(f"{what}: Cloud Storage answered {error.code}: {reason}")
