@@ -28,7 +28,6 @@ from infra.artifacts.store import (
     StoreError,
     check_key,
     disk_errors,
-    whole_file,
 )
 from infra.google_login import LOGIN_COMMAND
 
@@ -66,9 +65,6 @@ class GcsStore:
     def has(self, key: str) -> bool:
         return self._find(key) is not None
 
-    def size(self, key: str) -> int:
-        return int(self._get(key).size)
-
     def updated(self, key: str) -> datetime:
         return self._get(key).updated
 
@@ -78,20 +74,10 @@ class GcsStore:
             content: bytes = blob.download_as_bytes(
                 raw_download=True, checksum=None, if_generation_match=blob.generation, retry=self._retry
             )
+        # the client checks nothing once it has continued a download that was cut
         if len(content) != blob.size or _encode(_crc.value(content)) != blob.crc32c:
-            raise self._damaged(key)
+            raise StoreError(f"{key} of {self.uri} arrived damaged (checksum mismatch); run it again")
         return content
-
-    def fetch(self, key: str, file: Path) -> None:
-        blob = self._get(key)
-        with whole_file(file, f"write {key} of {self.uri} to {file}") as partial:
-            with self._errors(f"fetch {key} of"), partial.open("wb") as stream:
-                blob.download_to_file(
-                    stream, raw_download=True, checksum=None, if_generation_match=blob.generation, retry=self._retry
-                )
-            # the client checks nothing once it has continued a download that was cut
-            if partial.stat().st_size != blob.size or _crc32c(partial) != blob.crc32c:
-                raise self._damaged(key)
 
     def put(self, key: str, file: Path) -> bool:
         with disk_errors(f"read {file}"):
@@ -183,9 +169,6 @@ class GcsStore:
             raise StoreError(f"{key} in {self.uri} has {blob.size} bytes, but {file} has {size}; {REPAIR}")
         if blob.crc32c != checksum:
             raise StoreError(f"{key} in {self.uri} has another checksum than {file}; {REPAIR}")
-
-    def _damaged(self, key: str) -> StoreError:
-        return StoreError(f"{key} of {self.uri} arrived damaged (checksum mismatch); run it again")
 
     @contextlib.contextmanager
     def _errors(self, doing: str) -> Generator[None]:
