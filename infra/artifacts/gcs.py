@@ -119,10 +119,9 @@ class GcsStore:
         return (entry.key for entry in self.entries(prefix))
 
     def delete(self, key: str) -> None:
-        name = self._name(key)
         with self._errors(f"delete {key} of"):
             try:
-                self._bucket.delete_blob(name, retry=self._retry)
+                self._bucket.delete_blob(self._name(key), retry=self._retry)
             except api.NotFound:
                 self._check_bucket()
 
@@ -131,9 +130,8 @@ class GcsStore:
 
     def _find(self, key: str) -> Any:
         """The object with its properties, or None."""
-        name = self._name(key)
         with self._errors(f"look for {key} in"):
-            blob = self._bucket.get_blob(name, retry=self._retry)
+            blob = self._bucket.get_blob(self._name(key), retry=self._retry)
             if blob is None:
                 self._check_bucket()
             else:

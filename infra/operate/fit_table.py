@@ -41,7 +41,9 @@ _COLUMNS = ("stack", "chips", "fits", "HBM", "HBM %", "step", "MFU", "bound", "$
 
 def all_stacks(limits: CompileLimits, ship: bool) -> Rows:
     """Every stack with an accelerator; equal train steps are compiled once. `ship` writes what is committed."""
-    steps = {name: of_stack(name, {}) for name in stack_names() if _is_asked(name)}
+    stacks = {name: any_from_file(name) for name in stack_names()}
+    asked = [name for name, each in stacks.items() if isinstance(each, Settings) and each.row.platform != "cpu"]
+    steps = {name: of_stack(name, {}) for name in asked}
     verdicts: list[FitVerdict] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
@@ -54,11 +56,6 @@ def all_stacks(limits: CompileLimits, ship: bool) -> Rows:
         _ship(verdicts, cache.SHIPPED)
     rows = tuple(map(_row, steps, steps.values(), verdicts))
     return Rows(_COLUMNS, rows, all(verdict.fits for verdict in verdicts))
-
-
-def _is_asked(stack: str) -> bool:
-    settings = any_from_file(stack)
-    return isinstance(settings, Settings) and settings.row.platform != "cpu"
 
 
 def _ship(verdicts: list[FitVerdict], directory: Path) -> None:

@@ -72,7 +72,7 @@ def text(stack: NewStack) -> str:
         row = hardware.find(stack.accelerator)
     except hardware.UnknownAcceleratorError as error:
         raise SettingsError(str(error)) from None
-    size = f"{_count(row.hosts, 'host')} x {row.chips_per_host} chips"
+    size = f"{row.hosts} {'host' if row.hosts == 1 else 'hosts'} x {row.chips_per_host} chips"
     several = stack.slices > 1
     only_previews = "; this one only previews" if stack.project == PLACEHOLDER_PROJECT else ""
     entries: list[tuple[str, object, str]] = [  # those without a value are left out
@@ -139,7 +139,3 @@ def _limit(row: Accelerator, stack: NewStack) -> int | None:
 
 def _line(text: str, note: str) -> str:
     return f"{text:<37} # {note}" if note else text
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("s" if number != 1 else "")

@@ -96,7 +96,7 @@ def _fetch_alone(client: httpx.Client, file: LockedFile, partial: Path, progress
 
 def _download(client: httpx.Client, file: LockedFile, partial: Path, progress: FetchProgress) -> None:
     """Appends to `partial` what it lacks."""
-    have = partial.stat().st_size if partial.exists() else 0
+    have = partial.stat().st_size
     headers = {"Range": f"bytes={have}-"} if have else {}
     with client.stream("GET", file.url, headers=headers) as response:
         if response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
