@@ -14,8 +14,6 @@ from datetime import datetime, timedelta
 from infra.artifacts.layout import SUMS, objects_of, wheelhouse_key
 from infra.artifacts.store import Entry, StoreError
 
-MIN_AGE = timedelta(days=1)  # a build in progress has objects that nothing names yet
-
 # The forms of infra/artifacts/layout.py
 _OBJECT = re.compile(r"objects/([0-9a-f]{64})/[^/]+")
 _WHEELHOUSE = re.compile(r"wheelhouses/([0-9a-f]{16})/([^/]+)")
@@ -53,15 +51,14 @@ def kept_wheelhouses(entries: Iterable[Entry], named: Named, now: datetime, min_
 
 
 def unreferenced(
-    entries: Iterable[Entry], named: Named, sums: Mapping[str, str], now: datetime, min_age: timedelta = MIN_AGE
+    entries: Iterable[Entry], named: Named, sums: Mapping[str, str], now: datetime, min_age: timedelta
 ) -> list[Entry]:
     """What may go, in the order to delete it: SHA256SUMS before objects, so that a visible wheelhouse is whole.
 
-    sums: text of SHA256SUMS by id, for each of `kept_wheelhouses`.
+    sums: text of SHA256SUMS by id, for each of `kept_wheelhouses`. What is younger than `min_age` stays: a build in
+    progress has objects that nothing names yet.
     """
-    objects: set[str] = set()
-    for wheelhouse, text in sums.items():
-        objects |= objects_of(wheelhouse, text)
+    objects = {key for wheelhouse, text in sums.items() for key in objects_of(wheelhouse, text)}
 
     def is_kept(key: str) -> bool:
         if _OBJECT.fullmatch(key):

@@ -28,7 +28,6 @@ from infra.artifacts.store import (
     StoreError,
     check_key,
     disk_errors,
-    whole_file,
 )
 from infra.google_login import LOGIN_COMMAND
 
@@ -41,6 +40,11 @@ _storage_retry: Any = importlib.import_module("google.cloud.storage.retry")
 CHUNK_BYTES = 16 << 20  # the client keeps a chunk in memory per upload, and its own default is 100 MB
 RENEW_AFTER = timedelta(hours=1)  # far below the age that gc spares
 ROLE = "roles/storage.objectAdmin"
+_CLIENT_ERRORS: tuple[type[Exception], ...] = (
+    *(api.GoogleAPIError, auth.GoogleAuthError, requests.RequestException),
+    *(_storage_errors.DataCorruption, _storage_errors.InvalidResponse),
+    ConnectionError,  # the client's own, for a body that ended early
+)
 
 
 class GcsStore:
@@ -61,9 +65,6 @@ class GcsStore:
     def has(self, key: str) -> bool:
         return self._find(key) is not None
 
-    def size(self, key: str) -> int:
-        return int(self._get(key).size)
-
     def updated(self, key: str) -> datetime:
         return self._get(key).updated
 
@@ -73,20 +74,10 @@ class GcsStore:
             content: bytes = blob.download_as_bytes(
                 raw_download=True, checksum=None, if_generation_match=blob.generation, retry=self._retry
             )
+        # the client checks nothing once it has continued a download that was cut
         if len(content) != blob.size or _encode(_crc.value(content)) != blob.crc32c:
-            raise self._damaged(key)
+            raise StoreError(f"{key} of {self.uri} arrived damaged (checksum mismatch); run it again")
         return content
-
-    def fetch(self, key: str, file: Path) -> None:
-        blob = self._get(key)
-        with whole_file(file, f"write {key} of {self.uri} to {file}") as partial:
-            with self._errors(f"fetch {key} of"), partial.open("wb") as stream:
-                blob.download_to_file(
-                    stream, raw_download=True, checksum=None, if_generation_match=blob.generation, retry=self._retry
-                )
-            # the client checks nothing once it has continued a download that was cut
-            if partial.stat().st_size != blob.size or _crc32c(partial) != blob.crc32c:
-                raise self._damaged(key)
 
     def put(self, key: str, file: Path) -> bool:
         with disk_errors(f"read {file}"):
@@ -128,10 +119,9 @@ class GcsStore:
         return (entry.key for entry in self.entries(prefix))
 
     def delete(self, key: str) -> None:
-        name = self._name(key)
         with self._errors(f"delete {key} of"):
             try:
-                self._bucket.delete_blob(name, retry=self._retry)
+                self._bucket.delete_blob(self._name(key), retry=self._retry)
             except api.NotFound:
                 self._check_bucket()
 
@@ -140,9 +130,8 @@ class GcsStore:
 
     def _find(self, key: str) -> Any:
         """The object with its properties, or None."""
-        name = self._name(key)
         with self._errors(f"look for {key} in"):
-            blob = self._bucket.get_blob(name, retry=self._retry)
+            blob = self._bucket.get_blob(self._name(key), retry=self._retry)
             if blob is None:
                 self._check_bucket()
             else:
@@ -179,27 +168,19 @@ class GcsStore:
         if blob.crc32c != checksum:
             raise StoreError(f"{key} in {self.uri} has another checksum than {file}; {REPAIR}")
 
-    def _damaged(self, key: str) -> StoreError:
-        return StoreError(f"{key} of {self.uri} arrived damaged (checksum mismatch); run it again")
-
     @contextlib.contextmanager
     def _errors(self, doing: str) -> Generator[None]:
         """Turns whatever the client raises while `doing` something to this store into one sentence."""
         try:
             yield
-        except api.RetryError as error:
-            cause: BaseException | None = error.cause  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-            raise self._sentence(doing, cause or error) from error
-        except (api.GoogleAPIError, auth.GoogleAuthError, requests.RequestException) as error:
-            raise self._sentence(doing, error) from error
-        except (_storage_errors.DataCorruption, _storage_errors.InvalidResponse) as error:
-            raise self._sentence(doing, error) from error
-        except ConnectionError as error:  # the client's own, for a body that ended early
-            raise self._sentence(doing, error) from error
+        except _CLIENT_ERRORS as error:
+            retried: BaseException | None = getattr(error, "cause", None)  # of a RetryError
+            raise self._sentence(doing, retried or error) from error
 
     def _sentence(self, doing: str, error: BaseException) -> StoreError:
         what = f"cannot {doing} {self.uri}"
         reason = _first_line(error)
+        refused_as_damaged = isinstance(error, api.BadRequest) and "crc32c" in reason.lower()
         match error:
             case api.NotFound():
                 return NoBucketError(
@@ -210,9 +191,7 @@ class GcsStore:
                 return StoreError(f"{what}: permission denied; give this account {ROLE} on the bucket ({reason})")
             case api.Unauthorized() | auth.DefaultCredentialsError() | auth.RefreshError():
                 return StoreError(f"{what}: no valid Google credentials; run: {LOGIN_COMMAND} ({reason})")
-            case api.BadRequest() if "crc32c" in reason.lower():
-                return StoreError(f"{what}: it arrived damaged (checksum mismatch); run it again")
-            case _ if isinstance(error, _storage_errors.DataCorruption):
+            case _ if refused_as_damaged or isinstance(error, _storage_errors.DataCorruption):
                 return StoreError(f"{what}: it arrived damaged (checksum mismatch); run it again")
             case api.GoogleAPICallError():
                 return StoreError(f"{what}: Cloud Storage answered {error.code}: {reason}")

@@ -9,6 +9,7 @@ for gigabytes, and after a refusal it goes on with all the others. Threads of co
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -38,16 +39,12 @@ class Pushed:
 Progress = Callable[[str, Pushed], None]
 
 
-def _silent(key: str, done: Pushed) -> None:
-    pass
-
-
 def push(
     source: LocalStore,
     target: Store,
     keys: Iterable[str],
     last: Sequence[str] = (),
-    progress: Progress = _silent,
+    progress: Progress = lambda key, done: None,
 ) -> Pushed:
     """Upload what `target` lacks: `keys` in parallel, then `last` one by one in their order.
 
@@ -57,12 +54,10 @@ def push(
     # a key that the source lacks stops here, before anything is uploaded
     sizes = {key: source.size(key) for key in dict.fromkeys((*keys, *last))}
     first = sorted(sizes.keys() - set(last), key=lambda key: (-sizes[key], key))
+    one_by_one = ((key, target.put(key, source.path(key))) for key in last)
     done = Pushed()
-    for key, uploaded in _in_parallel(source, target, first):
+    for key, uploaded in itertools.chain(_in_parallel(source, target, first), one_by_one):
         done = done.plus(sizes[key], uploaded)
-        progress(key, done)
-    for key in last:
-        done = done.plus(sizes[key], target.put(key, source.path(key)))
         progress(key, done)
     return done
 

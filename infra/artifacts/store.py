@@ -57,16 +57,10 @@ class Store(Protocol):
 
     def has(self, key: str) -> bool: ...
 
-    def size(self, key: str) -> int: ...
-
     def updated(self, key: str) -> datetime: ...
 
     def read(self, key: str) -> bytes:
         """The whole object; for small ones."""
-        ...
-
-    def fetch(self, key: str, file: Path) -> None:
-        """Write the object to `file`, which appears whole and verified, or stays as it was."""
         ...
 
     def put(self, key: str, file: Path) -> bool:
@@ -111,18 +105,6 @@ def disk_errors(doing: str) -> Generator[None]:
         raise StoreError(f"cannot {doing}: {(error.strerror or str(error)).lower()}{todo}") from error
 
 
-@contextlib.contextmanager
-def whole_file(file: Path, doing: str) -> Generator[Path]:
-    """A partial file to write, which becomes `file` at the end and leaves nothing behind where that fails."""
-    partial = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.partial")
-    with disk_errors(doing):
-        try:
-            yield partial
-            partial.replace(file)
-        finally:
-            partial.unlink(missing_ok=True)
-
-
 def put_bytes(store: Store, key: str, content: bytes) -> None:
     """Store a small object, or set the age of an equal one back to zero. Raises StoreError."""
     with tempfile.TemporaryDirectory() as work:
@@ -158,12 +140,6 @@ class LocalStore:
         with self._present(key):
             return self.path(key).read_bytes()
 
-    def fetch(self, key: str, file: Path) -> None:
-        self._stat(key)
-        with whole_file(file, f"copy {key} of {self.uri} to {file}") as partial:
-            shutil.copyfile(self.path(key), partial)
-            self._verify(partial, _digest(self.path(key)), key)
-
     def put(self, key: str, file: Path) -> bool:
         target = self.path(key)
         with disk_errors(f"store {file} as {key} in {self.uri}"):
@@ -174,7 +150,8 @@ class LocalStore:
             partial = aside / uuid.uuid4().hex
             try:
                 _copy_to_disk(file, partial)
-                self._verify(partial, digest, key)
+                if _digest(partial) != digest:
+                    raise StoreError(f"{key} of {self.uri} changed on its way (checksum mismatch); run it again")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.hardlink_to(partial)  # a rename would overwrite what another process has put since
             except FileExistsError:
@@ -245,10 +222,6 @@ class LocalStore:
             raise StoreError(f"{key} in {self.uri} has {stored_bytes} bytes, but {file} has {file_bytes}; {REPAIR}")
         if _digest(self.path(key)) != digest:
             raise StoreError(f"{key} in {self.uri} has another checksum than {file}; {REPAIR}")
-
-    def _verify(self, written: Path, digest: str, key: str) -> None:
-        if _digest(written) != digest:
-            raise StoreError(f"{key} of {self.uri} changed on its way (checksum mismatch); run it again")
 
 
 REPAIR = "objects never change, so one of them is broken: delete the wrong one"

@@ -14,7 +14,6 @@ import typer
 from infra.commands.terminal import fail
 from infra.stack_file.settings import SettingsError, any_from_file
 from infra.targets import registry
-from infra.targets.contract import StateBucket
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -33,13 +32,10 @@ def init(
 ) -> None:
     """Make a foundation's state bucket and key, and move the state of this clone's cloud stacks there."""
     try:
-        settings = any_from_file(stack)
+        settings: Any = any_from_file(stack)
     except SettingsError as error:
         fail(str(error))
-    _init(registry.of(settings.target).state_bucket(), settings, to)
-
-
-def _init(bucket: StateBucket, settings: Any, to: str) -> None:
+    bucket = registry.of(settings.target).state_bucket()
     if bucket.chosen_backend(os.environ):
         fail("the state is no longer in this clone: PULUMI_BACKEND_URL, `pulumi login` or Pulumi.yaml names a backend")
     if not to:

@@ -89,8 +89,7 @@ def _text(step: TrainStep, verdict: FitVerdict, tried: list[tuple[levers.Lever, 
         for sent in verdict.traffic
         if sent.gib >= 0.005
     ]
-    for lever, answer in tried:
-        lines.append(f"  {lever.title}: {_sentence(answer)}")
+    lines += [f"  {lever.title}: {_sentence(answer)}" for lever, answer in tried]
     if verdict.fits is False and verdict.peak_gib and not tried:
         lines += [f"  try: {lever.title}" for lever in levers.ranked(step, verdict)]
     return "\n".join(lines)

@@ -40,7 +40,7 @@ def gc(
 ) -> None:
     """Show, or with --delete remove, artifacts that nobody's stack, nothing that runs and no run record names."""
     try:
-        uri = _uri(of)
+        uri = stack_settings.from_file(of).places.artifacts if stack_file(of).is_file() else of
         note_storage_of(uri)
         users = [each for each in every(Settings) if each.places.artifacts == uri]
         projects = (project,) if project else _projects_of(uri, users)
@@ -58,12 +58,6 @@ def _forget(uri: str, user: str) -> None:
         fail(f"--forget is '{user}'; give OWNER/STACK, as `slipway gc` lists them")
     removed = uses.forget(open_store(uri), user)
     typer.echo(f"forgot {removed} uses of {user}" if removed else f"nothing is known of {user}")
-
-
-def _uri(of: str) -> str:
-    if not stack_file(of).is_file():
-        return of
-    return stack_settings.from_file(of).places.artifacts
 
 
 def _projects_of(uri: str, users: list[Settings]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -45,23 +45,25 @@ def as_text(pattern: str, terminal_width: int | None) -> str:
         if len(found) == 1:
             console.print(_details(found[0]))
         else:
-            console.print(_table(found, console.width))
+            columns: tables.Columns = {title: [cell(row) for row in found] for title, cell in _COLUMNS.items()}
+            kept, _ = tables.narrow(columns, _DROPPED_FIRST, console.width)
+            console.print(tables.table(kept, _COLUMNS.keys() - _TEXT))
             _print_notes(console, found)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 def as_json_text(pattern: str) -> str:
     """Rows as a JSON list, dates as text; null is unknown or means nothing here."""
-    return json.dumps([_plain(row) for row in _rows(pattern)], default=str, indent=1)
+    derived = ("devices", "chips_per_host", "devices_per_host")
+    documents = [
+        dataclasses.asdict(row) | {name: getattr(row, name) for name in derived} | {"topology": row.topology_text}
+        for row in _rows(pattern)
+    ]
+    return json.dumps(documents, default=str, indent=1)
 
 
 def _rows(pattern: str) -> tuple[Accelerator, ...]:
     return rows(pattern) or (find(pattern),)  # which raises, and says what there is instead
-
-
-def _plain(row: Accelerator) -> dict[str, Any]:
-    derived = {"devices": row.devices, "chips_per_host": row.chips_per_host, "devices_per_host": row.devices_per_host}
-    return {**dataclasses.asdict(row), **derived, "topology": row.topology_text}
 
 
 def _cell(row: Accelerator, field: str) -> str:
@@ -69,11 +71,6 @@ def _cell(row: Accelerator, field: str) -> str:
     if value in (None, ()):
         return UNKNOWN if row.applies(field) else NOTHING
     return f"{value:,}" if isinstance(value, int | float) else str(value)
-
-
-def _table(found: tuple[Accelerator, ...], width: int) -> Table:
-    columns: tables.Columns = {title: [cell(row) for row in found] for title, cell in _COLUMNS.items()}
-    return tables.table(tables.narrow(columns, _DROPPED_FIRST, width)[0], _COLUMNS.keys() - _TEXT)
 
 
 def _cheapest_usd(row: Accelerator, field: str) -> str:

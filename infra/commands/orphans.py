@@ -34,7 +34,14 @@ def orphans(
     if delete and not owner:
         fail("--delete needs --owner: what belongs to no stack of this backend may be somebody else's and running")
     try:
-        _orphans((project,) if project else _projects(), delete, owner)
+        projects = (project,) if project else _projects()
+        if owner and not label_value(owner):
+            fail(f"owner {owner!r} has no letter or digit, so no label is of it; give the `owner` of a stack file")
+        if not projects:
+            fail("no stack of stacks/ has a project of its own; name one: slipway orphans PROJECT")
+        known = {stack_label(name) for name in _alive()}
+        for each in projects:
+            _of_project(each, known, delete, owner)
     except SettingsError as error:
         fail(str(error))
     except KeyboardInterrupt:
@@ -50,16 +57,6 @@ def of_owner(things: Sequence[Billed], owner: str) -> list[Billed]:
             raise ValueError(f"{len(digests)} owners have the label {owner!r}; give --owner as the stack file has it")
         return labelled
     return [thing for thing in labelled if thing.owner_digest in ("", owner_digest(owner))]
-
-
-def _orphans(projects: tuple[str, ...], delete: bool, owner: str) -> None:
-    if owner and not label_value(owner):
-        fail(f"owner {owner!r} has no letter or digit, so no label is of it; give the `owner` of a stack file")
-    if not projects:
-        fail("no stack of stacks/ has a project of its own; name one: slipway orphans PROJECT")
-    known = {stack_label(name) for name in _alive()}
-    for project in projects:
-        _of_project(project, known, delete, owner)
 
 
 def _of_project(project: str, known: set[str], delete: bool, owner: str) -> None:

@@ -86,8 +86,12 @@ def as_text(shown: Preview) -> str:
         lines += [f"  {line}" for line in shown.settings or ()]
         lines += ["  a new stack"] if shown.new else [] if shown.settings else ["  no setting differs"]
     lines += ["", "resources, against what is deployed:"]
-    changes = [f"  {change.action:<8} {change.resource}{_because(change)}" for change in shown.changes]
-    return "\n".join([*lines, *(changes or ["  no changes"])]).strip("\n")
+    for change in shown.changes:
+        because = f" ({', '.join(change.because)})" if change.because else ""
+        lines.append(f"  {change.action:<8} {change.resource}{because}")
+    if not shown.changes:
+        lines.append("  no changes")
+    return "\n".join(lines).strip("\n")
 
 
 def as_markdown(shown: Preview) -> str:
@@ -125,10 +129,6 @@ def _row(line: Line, compared: bool) -> str:
     return f"| {line.title} | {now} |" + (f" {line.then} |" if compared else "")
 
 
-def _because(change: Change) -> str:
-    return f" ({', '.join(change.because)})" if change.because else ""
-
-
 # --- all stacks ---
 
 _ERROR = "error: "
@@ -146,8 +146,7 @@ def _all_stacks(as_json: bool, markdown: bool) -> str:
     if as_json:
         return json.dumps([dict(zip(_COLUMNS, row, strict=True)) for row in rows], indent=1)
     if markdown:
-        lines = ["| " + " | ".join(row) + " |" for row in (_COLUMNS, ("---",) * len(_COLUMNS), *rows)]
-        return "\n".join(lines)
+        return "\n".join("| " + " | ".join(row) + " |" for row in (_COLUMNS, ("---",) * len(_COLUMNS), *rows))
     errors = [f"{stack}: {target}" for stack, target, *_ in rows if target.startswith(_ERROR)]
     table = tables.columns(_COLUMNS, [row for row in rows if not row[1].startswith(_ERROR)])
     return "\n".join([tables.plain(table, _FIGURES, _DISPENSABLE), *errors])

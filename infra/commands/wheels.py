@@ -12,7 +12,7 @@ from infra.host_software import wheelhouses
 from infra.host_software.derive import wheelhouse as wheelhouse_of
 from infra.host_software.wheels.identity import FETCHED_PYTHON
 from infra.host_software.wheels.locks import CHANNELS, PLATFORMS, STABLE
-from infra.paths import stack_file
+from infra.paths import ARTIFACTS, stack_file
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError
 
@@ -73,7 +73,7 @@ def push_command(
             wheelhouses.push_from_here(inputs.id, store_uri)
             return
         note_storage_of(to)
-        known = wheelhouses.built_here()
+        known = sorted(path.name for path in (ARTIFACTS / "wheelhouses").glob("*"))
         if wheelhouse not in known:
             fail(f"name a wheelhouse to push; built here: {', '.join(known) or 'none (slipway wheels build)'}")
         wheelhouses.push_from_here(wheelhouse, to)

@@ -10,13 +10,12 @@ import hashlib
 import io
 import os
 import tarfile
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.artifacts.layout import BUNDLE_ARCHIVE, bundle_key
-from infra.artifacts.store import Store, StoreError
+from infra.artifacts.layout import bundle_key
+from infra.artifacts.store import Store, StoreError, put_bytes
 from infra.paths import RUN_SPEC
 
 MANIFEST = "MANIFEST"
@@ -99,7 +98,4 @@ def sources(training: Path) -> list[str]:
 
 def put(bundle: Bundle, store: Store) -> None:
     """Puts the archive into a store. Raises StoreError where another archive has its key."""
-    with tempfile.TemporaryDirectory() as name:
-        file = Path(name) / BUNDLE_ARCHIVE
-        file.write_bytes(bundle.archive())
-        store.put(bundle_key(bundle.hash), file)
+    put_bytes(store, bundle_key(bundle.hash), bundle.archive())

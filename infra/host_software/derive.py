@@ -67,11 +67,9 @@ def wheelhouse(workload: Workload, platform: str, work: Path = WORK) -> Wheelhou
     hashes = HashCache(work / "cache" / "overlay-stat.json")
     overlay = ROOT / workload.overlay if workload.overlay else None
     try:
-        inputs = wheelhouse_inputs(platform, workload.channel, hashes, overlay, python_archive(workload))
-        hashes.save()
+        return wheelhouse_inputs(platform, workload.channel, hashes, overlay, _python_archive(workload))
     except (LockError, PatchError) as error:
         raise SettingsError(str(error)) from None
-    return inputs
 
 
 def compile_environment(workload: Workload, platform: str, work: Path = WORK) -> WheelhouseInputs:
@@ -79,8 +77,7 @@ def compile_environment(workload: Workload, platform: str, work: Path = WORK) ->
     return wheelhouse(workload.model_copy(update={"python_archive": None}), platform, work)
 
 
-def python_archive(workload: Workload) -> Path | str | None:
-    """The archive of the stack's `python_archive`, or FETCHED_PYTHON, or None."""
+def _python_archive(workload: Workload) -> Path | str | None:
     archive = workload.python_archive
     if archive is None or archive == FETCHED_PYTHON:
         return archive

@@ -11,18 +11,17 @@ import subprocess
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from infra.artifacts.layout import objects_of, wheelhouse_key
+from infra.artifacts.layout import object_key, objects_of, wheelhouse_key
 from infra.artifacts.opening import open_store
 from infra.artifacts.push import Pushed, push
 from infra.artifacts.store import LocalStore, StoreError
 from infra.host_software.bundle import BundleContents, collect, put
 from infra.host_software.installation import COMMAND, Installation
-from infra.host_software.wheels.build import BuildError, Wheelhouse, build, files_to_fetch
+from infra.host_software.wheels.build import BuildError, build, files_to_fetch
 from infra.host_software.wheels.fetch import FetchError
 from infra.host_software.wheels.identity import FETCHED_PYTHON, WheelhouseInputs, wheelhouse_inputs
 from infra.host_software.wheels.locks import STABLE, LockError, lock_path
@@ -42,39 +41,26 @@ def ensure_built(inputs: WheelhouseInputs) -> None:
 def inputs_of(platform: str, channel: str, overlay: Path | None, archive: Path | str | None) -> WheelhouseInputs:
     hashes = HashCache(WORK / "cache" / "overlay-stat.json")
     python = Path(archive) if isinstance(archive, str) and archive != FETCHED_PYTHON else archive
-    inputs = wheelhouse_inputs(platform, channel, hashes, overlay, python)
-    hashes.save()
-    return inputs
+    return wheelhouse_inputs(platform, channel, hashes, overlay, python)
 
 
-def built_here() -> list[str]:
-    """Ids of the wheelhouses in this machine's store."""
-    return sorted(path.name for path in (ARTIFACTS / "wheelhouses").glob("*"))
-
-
-def build_here(inputs: WheelhouseInputs) -> Wheelhouse:
-    """With a bar on a terminal, else a line now and then."""
-    uv = shutil.which("uv") or str(UV)
-    with _Shown(f"wheelhouse {inputs.id}", len(files_to_fetch(inputs))) as progress:
-        wheelhouse = build(inputs, ARTIFACTS, uv, progress)
-    print(f"wheelhouse {wheelhouse.id}: {len(wheelhouse.objects)} files, {wheelhouse.size / 1e6:.0f} MB")
-    return wheelhouse
+def build_here(inputs: WheelhouseInputs) -> None:
+    console = Console(stderr=True)
+    files = len(files_to_fetch(inputs))
+    what, megabytes = TextColumn(f"wheelhouse {inputs.id}"), TextColumn("files  {task.fields[megabytes]:.0f} MB")
+    columns = (what, BarColumn(), MofNCompleteColumn(), megabytes)
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        objects = build(inputs, ARTIFACTS, shutil.which("uv") or str(UV), _Shown(bar, files))
+    size = sum(LocalStore(ARTIFACTS).size(object_key(sha256, name)) for name, sha256 in objects.items())
+    print(f"wheelhouse {inputs.id}: {len(objects)} files, {size / 1e6:.0f} MB")
 
 
 class _Shown:
     """Progress of a build: files and bytes on a terminal, else a line per file."""
 
-    def __init__(self, what: str, files: int) -> None:
-        console = Console(stderr=True)
-        self._on_terminal = console.is_terminal
-        columns = (
-            TextColumn(what),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("files  {task.fields[megabytes]:.0f} MB"),
-        )
-        self._bar = Progress(*columns, console=console, disable=not self._on_terminal, transient=True)
-        self._task = self._bar.add_task(what, total=files, megabytes=0.0)
+    def __init__(self, bar: Progress, files: int) -> None:
+        self._bar = bar
+        self._task = bar.add_task("", total=files, megabytes=0.0)
         self._files, self._names, self._bytes = files, 0, 0
         self._lock = threading.Lock()
 
@@ -87,15 +73,8 @@ class _Shown:
         with self._lock:
             self._names += 1
             self._bar.advance(self._task)
-            if not self._on_terminal:
+            if not self._bar.console.is_terminal:
                 print(f"{self._names} of {self._files} files: {name}", flush=True)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._bar.stop()
 
 
 def push_from_here(wheelhouse: str, to: str) -> None:

@@ -41,31 +41,21 @@ _COLUMNS = ("stack", "chips", "fits", "HBM", "HBM %", "step", "MFU", "bound", "$
 
 def all_stacks(limits: CompileLimits, ship: bool) -> Rows:
     """Every stack with an accelerator; equal train steps are compiled once. `ship` writes what is committed."""
-    stacks = [name for name in stack_names() if _is_asked(name)]
-    rows: list[tuple[str, ...]] = []
+    stacks = {name: any_from_file(name) for name in stack_names()}
+    asked = [name for name, each in stacks.items() if isinstance(each, Settings) and each.row.platform != "cpu"]
+    steps = {name: of_stack(name, {}) for name in asked}
     verdicts: list[FitVerdict] = []
-    with _bar() as bar:
-        task = bar.add_task("asking the TPU compiler", total=len(stacks))
-        for name in stacks:
-            step = of_stack(name, {})
-            verdict = interactive_fit.answer(step, limits, lambda phase: bar.update(task, description=phase))
-            verdicts.append(verdict)
-            rows.append(_row(name, step, verdict))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("asking the TPU compiler", total=len(steps))
+        for step in steps.values():
+            verdicts.append(interactive_fit.answer(step, limits, lambda phase: bar.update(task, description=phase)))
             bar.advance(task)
     if ship:
         _ship(verdicts, cache.SHIPPED)
-    return Rows(_COLUMNS, tuple(rows), all(verdict.fits for verdict in verdicts))
-
-
-def _is_asked(stack: str) -> bool:
-    settings = any_from_file(stack)
-    return isinstance(settings, Settings) and settings.row.platform != "cpu"
-
-
-def _bar() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    return Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+    rows = tuple(map(_row, steps, steps.values(), verdicts))
+    return Rows(_COLUMNS, rows, all(verdict.fits for verdict in verdicts))
 
 
 def _ship(verdicts: list[FitVerdict], directory: Path) -> None:
@@ -86,16 +76,12 @@ def _row(stack: str, step: TrainStep, verdict: FitVerdict) -> tuple[str, ...]:
     estimate = roofline.estimate(verdict, step.row, step.remat_policy)
     if estimate is None:
         return (stack, chips, fits, memory, share, *(_UNKNOWN for _ in _COLUMNS[5:]))
-    price = _usd_per_hour(step)
+    price = None
+    if isinstance(step.workload, Terms):
+        price = cost.of_purchase(Purchase.of(step.workload), step.spec).usd_per_hour
     usd = roofline.usd_per_billion_tokens(estimate.step_s, step.spec.tokens_per_step, price)
     speed = (f"{estimate.step_s:.3g} s", f"{estimate.mfu:.0%}", estimate.bound)
     return (stack, chips, fits, memory, share, *speed, _UNKNOWN if usd is None else f"at least ${usd:,.0f}")
-
-
-def _usd_per_hour(step: TrainStep) -> float | None:
-    if not isinstance(step.workload, Terms):
-        return None
-    return cost.of_purchase(Purchase.of(step.workload), step.spec).usd_per_hour
 
 
 _JUDGED = ("accelerator", "what", "TFLOP/s", "measured", "roofline", "error", "bound", "measured by")
@@ -103,16 +89,13 @@ _JUDGED = ("accelerator", "what", "TFLOP/s", "measured", "roofline", "error", "b
 
 def judged(limits: CompileLimits, ship: bool) -> Rows:
     """Predicted against measured step times. A roofline is never slower than what is measured, if it is right."""
-    rows: list[tuple[str, ...]] = []
-    verdicts: list[FitVerdict] = []
+    steps = [measured.step for measured in MEASURED]
     with interactive_fit.shown() as show:
-        for measured in MEASURED:
-            step = measured.step
-            verdicts.append(verdict := interactive_fit.answer(step, limits, show))
-            rows.append(_judged_row(measured, step, verdict))
+        verdicts = [interactive_fit.answer(step, limits, show) for step in steps]
     if ship:
         _ship(verdicts, cache.JUDGED)
-    return Rows(_JUDGED, tuple(rows), all(_UNKNOWN not in row for row in rows))
+    rows = tuple(map(_judged_row, MEASURED, steps, verdicts))
+    return Rows(_JUDGED, rows, all(_UNKNOWN not in row for row in rows))
 
 
 def _judged_row(measured: Measured, step: TrainStep, verdict: FitVerdict) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
 
@@ -29,9 +29,7 @@ def answer(step: TrainStep, limits: CompileLimits, progress: Progress | None = N
             return verdict
         if compiler.python_of(request.environment) is None:
             _make_environment(step)
-        if progress:
-            return lookup.settle(request, limits, progress)
-        with shown() as show:
+        with nullcontext(progress) if progress else shown() as show:
             return lookup.settle(request, limits, show)
 
     return judge.verdict(step, ask)

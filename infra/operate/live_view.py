@@ -14,7 +14,7 @@ from rich.text import Text
 
 from infra.operate.loss_curve import draw
 from infra.operate.stack_status import Losses, StackStatus, cells, line, losses, stack_status
-from infra.targets.hosts import Hosts, HostView
+from infra.targets.hosts import Hosts
 from infra.targets.phases import ABSENT
 from infra.targets.places import below
 from training.data.identity import DataError
@@ -81,15 +81,20 @@ def summary(hosts: Hosts, status: StackStatus, width: int) -> Text:
     run_losses = losses(hosts.metrics(0))
     lines = [_verdict(status)]
     if run_losses.train:
-        lines += ["", draw(run_losses, width), "", *_loss_lines(run_losses, status.hosts[0])]
-    lines += ["", *_heldout_lines(run_losses, spec)]
+        first, last = run_losses.train[0][1], run_losses.train[-1][1]
+        speed = status.hosts[0].tokens_per_s
+        at_speed = f", {speed:,.0f} tokens/s" if speed is not None else ""
+        lines += ["", draw(run_losses, width), "", f"training loss {first:.3f} -> {last:.3f} nats per token{at_speed}"]
     lines += [
+        "",
+        *_heldout_lines(run_losses, spec),
         f"checkpoints  {below(run, 'checkpoints')}",
         f"metrics      {below(run, 'metrics')}",
         f"record       {below(run, 'record.json')}",
         "",
+        *_next(status),
     ]
-    return Text.from_ansi("\n".join([*lines, *_next(status)]))
+    return Text.from_ansi("\n".join(lines))
 
 
 def _verdict(status: StackStatus) -> str:
@@ -97,11 +102,6 @@ def _verdict(status: StackStatus) -> str:
         return f"{status.stack} finished: step {status.step} of {status.steps}"
     at = f" at step {status.step} of {status.steps}" if status.step is not None else ""
     return f"{status.stack} {status.phase}{at}" + (f": {status.reason}" if status.reason else "")
-
-
-def _loss_lines(run_losses: Losses, host: HostView) -> list[str]:
-    speed = f", {host.tokens_per_s:,.0f} tokens/s" if host.tokens_per_s is not None else ""
-    return [f"training loss {run_losses.train[0][1]:.3f} -> {run_losses.train[-1][1]:.3f} nats per token{speed}"]
 
 
 def _heldout_lines(run_losses: Losses, spec: RunSpec) -> list[str]:
@@ -113,26 +113,19 @@ def _heldout_lines(run_losses: Losses, spec: RunSpec) -> list[str]:
     except DataError:
         return []
     step, loss = run_losses.heldout[-1]
+    said = f"held-out loss {loss:.3f} nats per token after step {step + 1}"
     if entropy is None:
-        return [f"held-out loss {loss:.3f} nats per token after step {step + 1}"]
+        return [said]
     gap = entropy - loss
     side = "below" if gap >= 0 else "above"
-    return [
-        f"held-out loss {loss:.3f} nats per token after step {step + 1}: {abs(gap):.2f} {side} the unigram entropy "
-        f"of the same split ({entropy:.3f})",
-        "",
-    ]
+    return [f"{said}: {abs(gap):.2f} {side} the unigram entropy of the same split ({entropy:.3f})", ""]
 
 
 def _next(status: StackStatus) -> list[str]:
     stack = status.stack
+    take_down = f"take it down   make destroy STACK={stack}      (keeps checkpoints and data)"
     if status.phase == Phase.FINISHED:
-        return [
-            f"train longer   raise `slipway:steps` in stacks/Pulumi.{stack}.yaml, then: make up STACK={stack}",
-            f"take it down   make destroy STACK={stack}      (keeps checkpoints and data)",
-        ]
-    return [
-        f"resume         .venv/bin/slipway start {stack}",
-        f"read the log   .venv/bin/slipway logs {stack} --host 0",
-        f"take it down   make destroy STACK={stack}      (keeps checkpoints and data)",
-    ]
+        longer = f"train longer   raise `slipway:steps` in stacks/Pulumi.{stack}.yaml, then: make up STACK={stack}"
+        return [longer, take_down]
+    read_log = f"read the log   .venv/bin/slipway logs {stack} --host 0"
+    return [f"resume         .venv/bin/slipway start {stack}", read_log, take_down]

@@ -72,27 +72,23 @@ def text(stack: NewStack) -> str:
         row = hardware.find(stack.accelerator)
     except hardware.UnknownAcceleratorError as error:
         raise SettingsError(str(error)) from None
-    size = f"{_count(row.hosts, 'host')} x {row.chips_per_host} chips"
-    entries: list[tuple[str, object, str]] = [
+    size = f"{row.hosts} {'host' if row.hosts == 1 else 'hosts'} x {row.chips_per_host} chips"
+    several = stack.slices > 1
+    only_previews = "; this one only previews" if stack.project == PLACEHOLDER_PROJECT else ""
+    entries: list[tuple[str, object, str]] = [  # those without a value are left out
         ("target", stack.target or _first_target(row), ""),
-        (
-            "project",
-            stack.project,
-            "yours" + ("; this one only previews" if stack.project == PLACEHOLDER_PROJECT else ""),
-        ),
+        ("project", stack.project, f"yours{only_previews}"),
         ("owner", stack.owner, "labels what is billed"),
-        ("accelerator", stack.accelerator, size + (" a slice" if stack.slices > 1 else "")),
+        ("accelerator", stack.accelerator, size + (" a slice" if several else "")),
+        ("slices", stack.slices if several else None, f"{row.chips * stack.slices:,} chips"),
+        ("zones", f"[{', '.join(stack.zones)}]", ""),
+        ("tier", None if stack.tier == Tier.ON_DEMAND else stack.tier, ""),
+        ("max_usd_per_hour", _limit(row, stack), ""),
+        ("steps", 1000, ""),
+        ("data", "synthetic", ""),
     ]
-    if stack.slices > 1:
-        entries.append(("slices", stack.slices, f"{row.chips * stack.slices:,} chips"))
-    entries.append(("zones", f"[{', '.join(stack.zones)}]", ""))
-    if stack.tier != Tier.ON_DEMAND:
-        entries.append(("tier", stack.tier, ""))
-    if limit := _limit(row, stack):
-        entries.append(("max_usd_per_hour", limit, ""))
-    entries += [("steps", 1000, ""), ("data", "synthetic", "")]
-    lines = [_line(f"  slipway:{key}: {value}", note) for key, value, note in entries]
-    mesh = "fsdp over the chips of a slice" + (", data parallel over slices" if stack.slices > 1 else "")
+    lines = [_line(f"  slipway:{key}: {value}", note) for key, value, note in entries if value is not None]
+    mesh = "fsdp over the chips of a slice" + (", data parallel over slices" if several else "")
     model = model_for(row)
     lines += [
         "  slipway:training:",
@@ -143,7 +139,3 @@ def _limit(row: Accelerator, stack: NewStack) -> int | None:
 
 def _line(text: str, note: str) -> str:
     return f"{text:<37} # {note}" if note else text
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("s" if number != 1 else "")

@@ -25,13 +25,13 @@ class StackStatus:
     @property
     def reason(self) -> str:
         """Why the run ended, by the host that says most about it."""
-        reasons = [
+        reasons = (
             f"host {host.index} {phase}: {host.reason}"
             for phase in ENDED_EARLY
             for host in self.hosts
             if host.phase == phase and host.reason
-        ]
-        return reasons[0] if reasons else ""
+        )
+        return next(reasons, "")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"hosts": [_flat(host) for host in self.hosts]}
@@ -81,12 +81,9 @@ class Losses:
 
 def losses(metrics: Iterable[Mapping[str, float]]) -> Losses:
     """Training and held-out losses of a run; a step that ran twice (after a kill) counts as it ran last."""
-    train: dict[int, float] = {}
-    heldout: dict[int, float] = {}
-    for values in metrics:
-        step = int(values["step"])
-        if "learning/loss" in values:
-            train[step] = values["learning/loss"]
-        if "eval/avg_loss" in values:
-            heldout[step] = values["eval/avg_loss"]
-    return Losses(tuple(sorted(train.items())), tuple(sorted(heldout.items())))
+    logged = list(metrics)
+
+    def of(name: str) -> tuple[tuple[int, float], ...]:
+        return tuple(sorted({int(values["step"]): values[name] for values in logged if name in values}.items()))
+
+    return Losses(of("learning/loss"), of("eval/avg_loss"))

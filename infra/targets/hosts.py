@@ -6,9 +6,8 @@ A target whose hosts can be reached has a subclass of `Hosts`; what it leaves ou
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NoReturn
 
 from infra.targets.errors import NotOfferedError
@@ -44,13 +43,6 @@ class HostView:
         return self.phase in RUNNING
 
 
-@dataclass(frozen=True)
-class OnHost:
-    """A file on a host; a relative path is below the host's own directory."""
-
-    path: str
-
-
 class Hosts(ABC):
     """The hosts of one stack. Raises LookupError for an index that does not exist."""
 
@@ -77,14 +69,6 @@ class Hosts(ABC):
     def logs(self, index: int, follow: bool) -> Iterator[str]:
         """Lines of the host's log; with `follow` until it ends."""
         self._not_offered("logs")
-
-    def exec(self, index: int, command: Sequence[str]) -> Generator[str, None, int]:
-        """Run a command on the host: yields the lines it prints, returns its exit code. Closing it ends the command."""
-        self._not_offered("exec")
-
-    def copy(self, index: int, source: Path | OnHost, destination: Path | OnHost) -> None:
-        """Bring a file from the host or to it."""
-        self._not_offered("copy")
 
     def stop(self, progress: Callable[[str], None]) -> None:
         """Save a checkpoint and end training on all hosts."""

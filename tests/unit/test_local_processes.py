@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from infra.paths import StackPaths
-from infra.targets.hosts import OnHost
 from infra.targets.local import host_directory, processes
 from infra.targets.local.host_directory import HostRecord
 from infra.targets.local.hosts import LocalHosts
@@ -81,7 +82,7 @@ def host(
     record = HostRecord(
         index, 2, "127.0.0.1:1", "/store", "0" * 16, "/installed", "/cache", process.pid, process.create_time()
     )
-    host_directory._write_record(directory, record)  # pyright: ignore[reportPrivateUsage]
+    (directory / host_directory.RECORD).write_text(json.dumps(asdict(record)))
     if status:
         write_status(directory, status)
     return record
@@ -153,15 +154,6 @@ def hosts(root: Path) -> LocalHosts:
     return LocalHosts("s", StackPaths(root.parent.parent))
 
 
-def drained(output: Generator[str, None, int]) -> tuple[list[str], int]:
-    lines: list[str] = []
-    while True:
-        try:
-            lines.append(next(output))
-        except StopIteration as end:
-            return lines, end.value
-
-
 def test_hosts_are_seen_without_their_processes(hosts: LocalHosts) -> None:
     training, bootstrapping = hosts.states()
     assert (training.index, training.slice, training.phase, training.step, training.eta_s) == (0, 0, "training", 7, 3)
@@ -174,32 +166,11 @@ def test_run_in_a_bucket_is_named_by_its_url(hosts: LocalHosts) -> None:
     assert hosts.run_location() == "gs://bucket/s/run"
 
 
-def test_command_runs_in_the_hosts_directory_with_its_label(hosts: LocalHosts, root: Path) -> None:
-    shown = 'echo "$PWD"; echo "$SLIPWAY_HOST_DIR" >&2; echo "$SLIPWAY_HOST_INDEX $SECRET"; exit 3'
-    directory = str(root.parent / "1")
-    assert drained(hosts.exec(1, ["bash", "-c", shown])) == ([directory, directory, "1 "], 3)
-
-
-def test_command_that_nobody_reads_any_more_is_ended(hosts: LocalHosts, root: Path) -> None:
-    before = len(processes.labelled(root))
-    output = hosts.exec(0, ["bash", "-c", "echo started; exec sleep 600"])
-    assert next(output) == "started"
-    output.close()
-    assert len(processes.labelled(root)) == before
-
-
-def test_file_is_brought_to_a_host_and_back(hosts: LocalHosts, tmp_path: Path) -> None:
-    (tmp_path / "here").write_text("text")
-    hosts.copy(1, tmp_path / "here", OnHost("there"))
-    hosts.copy(1, OnHost("there"), tmp_path / "back")
-    assert (tmp_path / "back").read_text() == "text"
-
-
 def test_host_that_is_not_there_is_refused_with_those_that_are(hosts: LocalHosts, tmp_path: Path) -> None:
     with pytest.raises(LookupError, match="stack 's' has no host 2; there are: 0, 1"):
-        hosts.exec(2, ["true"])
+        next(hosts.logs(2, follow=False))
     with pytest.raises(LookupError, match="there are: none; run `pulumi up` first"):
-        LocalHosts("s", StackPaths(tmp_path / "nowhere")).copy(0, OnHost("a"), tmp_path)
+        next(LocalHosts("s", StackPaths(tmp_path / "nowhere")).logs(0, follow=False))
 
 
 def test_kept_runs_are_named_and_deleted_when_the_hosts_are_gone(tmp_path: Path) -> None:

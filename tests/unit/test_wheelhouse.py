@@ -193,9 +193,9 @@ class TestBuild:
         file = index.add("small-1.0-py3-none-any.whl", wheel())
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
         made = build(inputs, tmp_path / "store", str(UV), Silent())
-        assert made.objects == objects(tmp_path / "store", inputs)
-        assert made.objects.keys() == {"uv", REQUIREMENTS, file.name}
-        for name, digest in made.objects.items():
+        assert made == objects(tmp_path / "store", inputs)
+        assert made.keys() == {"uv", REQUIREMENTS, file.name}
+        for name, digest in made.items():
             content = (tmp_path / "store" / object_key(digest, name)).read_bytes()
             assert hashlib.sha256(content).hexdigest() == digest
         assert requirements(tmp_path / "store", inputs) == [f"small==1.0 --hash=sha256:{file.sha256}"]

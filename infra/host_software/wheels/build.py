@@ -15,10 +15,9 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import parse_wheel_filename
 
 from infra.artifacts.layout import REQUIREMENTS, object_key, sums_text, wheelhouse_key
 from infra.artifacts.store import PARTIAL
@@ -36,27 +35,6 @@ class BuildError(RuntimeError):
     """The wheelhouse cannot be built; one sentence with the package's name."""
 
 
-@dataclass(frozen=True)
-class Wheelhouse:
-    """What was built. `objects` maps file names to SHA-256; `size` is their bytes."""
-
-    id: str
-    objects: dict[str, str]
-    size: int
-
-
-@dataclass(frozen=True)
-class _Pin:
-    """A wheel as the requirements name it."""
-
-    wheel: Path
-    sha256: str
-
-    def __str__(self) -> str:
-        name, version, _, _ = parse_wheel_filename(self.wheel.name)
-        return f"{canonicalize_name(name)}=={version} --hash=sha256:{self.sha256}"
-
-
 def files_to_fetch(inputs: WheelhouseInputs) -> tuple[LockedFile, ...]:
     """What the indexes must serve: the lock without what the overlay replaces, and uv."""
     replaced = {wheel.package for wheel in inputs.overlay}
@@ -64,14 +42,13 @@ def files_to_fetch(inputs: WheelhouseInputs) -> tuple[LockedFile, ...]:
     return (*(file for file in locked_files(lock) if file.package not in replaced), *locked_files(bootstrap))
 
 
-def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchProgress) -> Wheelhouse:
-    """Make the wheelhouse in the store directory `artifacts`.
+def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchProgress) -> dict[str, str]:
+    """Make the wheelhouse in the store directory `artifacts`; returns the SHA-256 of its files by their names.
 
     Raises BuildError, FetchError, LockError, or PatchError where a patched package has drifted.
     """
     fetched = fetch_all(files_to_fetch(inputs), artifacts, progress)
     patched = {patch_set.package: patch_set for patch_set in inputs.patches}
-    pins: list[_Pin] = []
     objects: dict[str, str] = {}
     with tempfile.TemporaryDirectory(dir=_with_parents(artifacts / PARTIAL)) as name:
         work = Path(name)
@@ -83,28 +60,30 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchPro
             patch_set = patched.get(file.package)
             if patch_set and patch_set.version == file.version:
                 wheel = repack(wheel, patch_set, work)
-            pins.append(_pin(artifacts, wheel))
-        pins += [_pin(artifacts, wheel.path) for wheel in inputs.overlay]
+            objects |= _store(artifacts, wheel)
+        for overlay in inputs.overlay:
+            objects |= _store(artifacts, overlay.path)
+        pins = sorted(_pin(name, sha256) for name, sha256 in objects.items() if name.endswith(".whl"))
         if inputs.python_archive:
             archive = _fetched_python(uv, work) if inputs.python_archive == FETCHED_PYTHON else inputs.python_archive
             renamed = work / PYTHON_ARCHIVE
             shutil.copyfile(archive, renamed)
             objects |= _store(artifacts, renamed)
         requirements = work / REQUIREMENTS
-        requirements.write_text("".join(f"{pin}\n" for pin in sorted(map(str, pins))))
-        objects |= _store(artifacts, requirements) | {pin.wheel.name: pin.sha256 for pin in pins}
+        requirements.write_text("".join(f"{pin}\n" for pin in pins))
+        objects |= _store(artifacts, requirements)
         sums = work / "sums"
         sums.write_text(sums_text(objects))
         final = artifacts / wheelhouse_key(inputs.id)
         _with_parents(final.parent)
         sums.replace(final)
-    sizes = ((artifacts / object_key(digest, name)).stat().st_size for name, digest in objects.items())
-    return Wheelhouse(inputs.id, objects, sum(sizes))
+    return objects
 
 
-def _pin(artifacts: Path, wheel: Path) -> _Pin:
-    ((name, digest),) = _store(artifacts, wheel).items()
-    return _Pin(artifacts / object_key(digest, name), digest)
+def _pin(wheel: str, sha256: str) -> str:
+    """A wheel as the requirements name it."""
+    name, version, _, _ = parse_wheel_filename(wheel)
+    return f"{name}=={version} --hash=sha256:{sha256}"
 
 
 def _store(artifacts: Path, file: Path) -> dict[str, str]:
@@ -130,10 +109,7 @@ def _uv_binary(wheel: Path, work: Path) -> Path:
     """Unpacks the program `uv` from its wheel."""
     with zipfile.ZipFile(wheel) as archive:
         (member,) = (name for name in archive.namelist() if name.endswith(f".data/scripts/{UV}"))
-        target = work / UV
-        with archive.open(member) as source, target.open("wb") as sink:
-            shutil.copyfileobj(source, sink)
-    return target
+        return Path(archive.extract(member, work))
 
 
 def _wheel_of(sdist: Path, uv: str, work: Path) -> Path:

@@ -34,21 +34,18 @@ class FetchProgress(Protocol):
 
     def arrived(self, size: int) -> None:
         """Called with the number of bytes that have just arrived."""
-        ...
 
     def finished(self, name: str) -> None:
         """Called when a file is complete and verified."""
-        ...
 
 
 def fetch_all(files: Iterable[LockedFile], artifacts: Path, progress: FetchProgress) -> dict[LockedFile, Path]:
     """Fetches every file that is not yet an object below `artifacts`. Raises FetchError."""
-    wanted = tuple(files)
     with (
         httpx.Client(verify=ssl.create_default_context(), follow_redirects=True, timeout=60.0) as client,
         ThreadPoolExecutor(_AT_ONCE) as pool,
     ):
-        pending = {pool.submit(_fetch, client, file, artifacts, progress): file for file in wanted}
+        pending = {pool.submit(_fetch, client, file, artifacts, progress): file for file in files}
         try:
             return {pending[done]: done.result() for done in as_completed(pending)}
         except BaseException:
@@ -58,19 +55,17 @@ def fetch_all(files: Iterable[LockedFile], artifacts: Path, progress: FetchProgr
 
 def _fetch(client: httpx.Client, file: LockedFile, artifacts: Path, progress: FetchProgress) -> Path:
     final = artifacts / object_key(file.sha256, file.name)
-    if final.exists():
-        progress.finished(file.name)
-        return final
-    partial = artifacts / PARTIAL / f"{file.sha256}-{file.name}"
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    with partial.open("ab") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # another build on this machine may be at it
-        if final.exists():
-            partial.unlink(missing_ok=True)
-        else:
-            _fetch_alone(client, file, partial, progress)
-            final.parent.mkdir(parents=True, exist_ok=True)
-            partial.replace(final)
+    if not final.exists():
+        partial = artifacts / PARTIAL / f"{file.sha256}-{file.name}"
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("ab") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)  # another build on this machine may be at it
+            if final.exists():
+                partial.unlink(missing_ok=True)
+            else:
+                _fetch_alone(client, file, partial, progress)
+                final.parent.mkdir(parents=True, exist_ok=True)
+                partial.replace(final)
     progress.finished(file.name)
     return final
 
@@ -101,7 +96,7 @@ def _fetch_alone(client: httpx.Client, file: LockedFile, partial: Path, progress
 
 def _download(client: httpx.Client, file: LockedFile, partial: Path, progress: FetchProgress) -> None:
     """Appends to `partial` what it lacks."""
-    have = partial.stat().st_size if partial.exists() else 0
+    have = partial.stat().st_size
     headers = {"Range": f"bytes={have}-"} if have else {}
     with client.stream("GET", file.url, headers=headers) as response:
         if response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:

@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from infra.host_software.wheels.locks import LockError, bootstrap_lock, lock_path, read_lock
 from infra.host_software.wheels.patches import PatchSet, content_hash, load_all
@@ -63,7 +63,10 @@ def wheelhouse_inputs(
     python_archive: Path | str | None = None,
     training: Path = TRAINING,
 ) -> WheelhouseInputs:
-    """Hash the lock, the patches, the overlay and the Python archive. Raises LockError for what is missing."""
+    """Hash the lock, the patches, the overlay and the Python archive, and save `hashes`.
+
+    Raises LockError for what is missing.
+    """
     wheels = _overlay(overlay, hashes) if overlay else ()
     digest = hashlib.sha256()
     for part in (_FORM, platform, channel):
@@ -78,6 +81,7 @@ def wheelhouse_inputs(
     if python_archive:
         content = hashes.sha256(python_archive) if isinstance(python_archive, Path) else python_archive
         digest.update(f"python\0{content}\0".encode())
+    hashes.save()
     return dataclasses.replace(inputs, id=digest.hexdigest()[:16])
 
 
@@ -88,10 +92,9 @@ def _overlay(directory: Path, hashes: HashCache) -> tuple[Overlay, ...]:
     overlays: dict[str, Overlay] = {}
     for path in files:
         try:
-            name, version, _, _ = parse_wheel_filename(path.name)
+            package, version, _, _ = parse_wheel_filename(path.name)
         except InvalidWheelFilename as error:
             raise LockError(f"overlay: {path.name} is not named as a wheel is: {error}") from None
-        package = str(canonicalize_name(name))
         if package in overlays:
             raise LockError(f"overlay has two wheels of {package}: {overlays[package].path.name} and {path.name}")
         overlays[package] = Overlay(package, str(version), path, hashes.sha256(path))

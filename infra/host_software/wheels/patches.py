@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,21 +56,16 @@ class Patch:
 
 
 @dataclass(frozen=True)
-class ExpectedFile:
-    """A file that a patch changes, as it is in the package's own wheel."""
-
-    path: str
-    sha256: str
-
-
-@dataclass(frozen=True)
 class PatchSet:
-    """The patches of one version of a package, in the order in which they are applied."""
+    """The patches of one version of a package, in the order in which they are applied.
+
+    `expected` has the SHA-256 of each file that they change, as it is in the package's own wheel, sorted by path.
+    """
 
     package: str  # normalized
     version: str
     patches: tuple[Patch, ...]
-    expected: tuple[ExpectedFile, ...]
+    expected: Mapping[str, str]
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -118,34 +113,33 @@ def content_hash(patch_set: PatchSet) -> str:
         digest.update(part.encode() + b"\0")
     for patch in patch_set.patches:
         digest.update(patch.name.encode() + b"\0" + hashlib.sha256(patch.text).digest())
-    for file in patch_set.expected:
-        digest.update(file.path.encode() + b"\0" + file.sha256.encode())
-    match = re.search(r"[a-f][0-9a-f]{7}", digest.hexdigest())
-    assert match
-    return match.group()
+    for path, sha256 in patch_set.expected.items():
+        digest.update(path.encode() + b"\0" + sha256.encode())
+    return re.findall(r"[a-f][0-9a-f]{7}", digest.hexdigest())[0]
 
 
 def state_of(patch_set: PatchSet, directory: Path) -> list[PatchState]:
     """The state of each patch on top of those before it. The unpacked wheel is not changed."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        _copy(patch_set.files, directory, scratch)
+        for file in patch_set.files:
+            if (directory / file).is_file():
+                (scratch / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(directory / file, scratch / file)
         landed = set(_take_back_landed(patch_set, scratch))
         return [_state(patch, scratch, landed=patch in landed) for patch in patch_set.patches]
 
 
 def apply(patch_set: PatchSet, directory: Path) -> None:
     """Change the unpacked wheel. Raises PatchError where a file is not as the patches expect, before any change."""
-    for file in patch_set.expected:
-        patch = next(patch for patch in patch_set.patches if file.path in patch.changes)
-        path = directory / file.path
-        sha256 = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-        if sha256 != file.sha256:
-            what = (
-                f"is another file than {patch.name} expects" if sha256 else f"is missing, and {patch.name} expects it"
-            )
+    for path, expected in patch_set.expected.items():
+        file = directory / path
+        sha256 = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+        if sha256 != expected:
+            name = next(patch.name for patch in patch_set.patches if path in patch.changes)
+            what = f"is another file than {name} expects" if sha256 else f"is missing, and {name} expects it"
             raise PatchError(
-                f"{file.path} {what} (SHA-256 {(sha256 or '-')[:12]}, expected {file.sha256[:12]}): the wheel is not "
+                f"{path} {what} (SHA-256 {sha256[:12] or '-'}, expected {expected[:12]}): the wheel is not "
                 f"{patch_set.package} {patch_set.version} as published; see training/patches/README.md"
             )
     for patch in patch_set.patches:
@@ -166,12 +160,11 @@ def _load(directory: Path) -> PatchSet:
     paths = sorted(path for path in directory.iterdir() if path.name != EXPECTED)
     if stray := [path.name for path in paths if not (_NAME.fullmatch(path.name) and path.is_file())]:
         raise PatchError(f"{where} has {stray[0]}, which is no patch named NNNN-why.patch; rename or remove it")
-    patches = tuple(_patch(path) for path in paths)
-    expected = tuple(_expected(directory / EXPECTED))
+    patches = tuple(map(_patch, paths))
+    expected = _expected(directory / EXPECTED)
     new_files = {path for patch in patches for path in set(patch.writes) - set(patch.changes)}
     changed_files = {path for patch in patches for path in patch.changes} - new_files
-    if changed_files != {file.path for file in expected}:
-        differ = ", ".join(sorted(changed_files ^ {file.path for file in expected}))
+    if differ := ", ".join(sorted(changed_files ^ expected.keys())):
         raise PatchError(
             f"{where}/{EXPECTED} does not list what the patches change ({differ}); see training/patches/README.md"
         )
@@ -197,32 +190,30 @@ def _text(path: Path) -> str:
 def _patch(path: Path) -> Patch:
     text = _text(path)
     pairs = _CHANGED_FILE.findall(text)
-    changes = sorted({before.removeprefix("a/") for before, _ in pairs if before != "/dev/null"})
-    writes = sorted({after.removeprefix("b/") for _, after in pairs if after != "/dev/null"})
     if not pairs:
         raise PatchError(f"{path.name} is not a unified diff: it has no ---/+++ lines")
+    changes = sorted({before.removeprefix("a/") for before, _ in pairs if before != "/dev/null"})
+    writes = sorted({after.removeprefix("b/") for _, after in pairs if after != "/dev/null"})
     return Patch(path.name, text.encode(), tuple(changes), tuple(writes))
 
 
-def _expected(path: Path) -> Iterator[ExpectedFile]:
-    """Lines of sha256sum, sorted by path."""
+def _expected(path: Path) -> dict[str, str]:
     if not path.is_file():
         raise PatchError(f"{path.parent.name} has no {EXPECTED}; see training/patches/README.md")
-    files: list[ExpectedFile] = []
+    files: dict[str, str] = {}
     for line in _text(path).splitlines():
         match = _HASHED_FILE.fullmatch(line)
         if not match:
             raise PatchError(f"{path.parent.name}/{EXPECTED} has the line {line!r}; expected a line of sha256sum")
-        files.append(ExpectedFile(match[2], match[1]))
-    return iter(sorted(files, key=lambda file: file.path))
+        files[match[2]] = match[1]
+    return dict(sorted(files.items()))
 
 
 def _take_back_landed(patch_set: PatchSet, scratch: Path) -> Iterator[Patch]:
     """Undo, from the last, the patches that upstream has, so that the first of two on the same lines is seen too."""
     for patch in reversed(patch_set.patches):
-        if not _git_apply(patch, scratch, "--check").returncode:
-            continue
-        if not _git_apply(patch, scratch, "--reverse").returncode:
+        applies = not _git_apply(patch, scratch, "--check").returncode
+        if not applies and not _git_apply(patch, scratch, "--reverse").returncode:
             yield patch
 
 
@@ -236,13 +227,6 @@ def _drifted(patch: Patch, directory: Path) -> Iterator[str]:
     for path in patch.files:
         if _git_apply(patch, directory, "--check", f"--include={path}").returncode:
             yield path
-
-
-def _copy(files: Iterable[str], source: Path, target: Path) -> None:
-    for file in files:
-        if (source / file).is_file():
-            (target / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / file, target / file)
 
 
 def _git_apply(patch: Patch, directory: Path, *options: str) -> subprocess.CompletedProcess[bytes]:

@@ -75,10 +75,9 @@ def _is_record(path: str) -> bool:
 def _patched(entries: dict[str, _Entry], patch_set: PatchSet) -> dict[str, _Entry]:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        for path in patch_set.files:
-            if path in entries:
-                (directory / path).parent.mkdir(parents=True, exist_ok=True)
-                (directory / path).write_bytes(entries[path].content)
+        for path in entries.keys() & patch_set.files:
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            (directory / path).write_bytes(entries[path].content)
         apply(patch_set, directory)
         patched = {path: entry for path, entry in entries.items() if path not in patch_set.files}
         for path in patch_set.files:
@@ -89,10 +88,8 @@ def _patched(entries: dict[str, _Entry], patch_set: PatchSet) -> dict[str, _Entr
 
 
 def _renamed(path: str, old: str, new: str) -> str:
-    for suffix in (".dist-info/", ".data/"):
-        if path.startswith(old + suffix):
-            return new + path.removeprefix(old)
-    return path
+    is_own = path.startswith((f"{old}.dist-info/", f"{old}.data/"))
+    return new + path.removeprefix(old) if is_own else path
 
 
 def _with_version(metadata: bytes, version: str, wheel: str) -> bytes:

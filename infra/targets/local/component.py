@@ -17,8 +17,6 @@ class LocalStackGuard(SlipwayResource[LocalStackGuardInputs]):
 
 
 class LocalHost(SlipwayResource[LocalHostInputs]):
-    """One host of a local stack."""
-
     health: pulumi.Output[str]
 
 

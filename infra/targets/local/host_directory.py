@@ -6,9 +6,9 @@ training/host_status.py). The provider and the day-2 command both stand on it; n
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -49,10 +49,6 @@ class HostRecord:
     pid: int = 0
     started: float = 0.0
 
-    @property
-    def installation(self) -> Installation:
-        return Installation(self.artifacts, self.bundle, self.root)
-
     def process(self) -> psutil.Process | None:
         return processes.find(self.pid, self.started)
 
@@ -80,10 +76,6 @@ def read_record(directory: Path) -> HostRecord | None:
         return None
 
 
-def _write_record(directory: Path, record: HostRecord) -> None:
-    _write(directory / RECORD, json.dumps(asdict(record), indent=1) + "\n")
-
-
 def _write(path: Path, text: str) -> None:
     """A reader sees the old text or the new one."""
     partial = path.with_name(f"{path.name}.partial")
@@ -91,21 +83,18 @@ def _write(path: Path, text: str) -> None:
     partial.replace(path)
 
 
-def environment(record: HostRecord) -> dict[str, str]:
+def _environment(record: HostRecord) -> dict[str, str]:
     """What a host's processes find in theirs, but for the label."""
     inherited = {
         key: value for key, value in os.environ.items() if key in _INHERITED or key.startswith(_INHERITED_PREFIXES)
     }
-    return (
-        inherited
-        | record.installation.variables
-        | {
-            "SLIPWAY_CACHE_DIR": record.cache,
-            "SLIPWAY_HOST_INDEX": str(record.index),
-            "SLIPWAY_HOST_COUNT": str(record.count),
-            "SLIPWAY_COORDINATOR": record.coordinator,
-        }
-    )
+    own = {
+        "SLIPWAY_CACHE_DIR": record.cache,
+        "SLIPWAY_HOST_INDEX": str(record.index),
+        "SLIPWAY_HOST_COUNT": str(record.count),
+        "SLIPWAY_COORDINATOR": record.coordinator,
+    }
+    return inherited | Installation(record.artifacts, record.bundle, record.root).variables | own
 
 
 def start(directory: Path, record: HostRecord, run_spec: str) -> HostRecord:
@@ -113,9 +102,9 @@ def start(directory: Path, record: HostRecord, run_spec: str) -> HostRecord:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / FILE_NAME).unlink(missing_ok=True)
     _write(directory / RUN_SPEC, run_spec)
-    process = processes.start_detached(COMMAND, environment(record), directory, directory / LOG)
+    process = processes.start_detached(COMMAND, _environment(record), directory, directory / LOG)
     running = replace(record, pid=process.pid, started=process.create_time())
-    _write_record(directory, running)
+    _write(directory / RECORD, json.dumps(asdict(running), indent=1) + "\n")
     return running
 
 
@@ -124,7 +113,8 @@ def ask_to_stop(directory: Path) -> None:
     record = read_record(directory)
     process = record.process() if record else None
     if process:
-        processes.ask_to_stop(process)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
 
 
 def stop(directory: Path, progress: Callable[[str], None], wait: Callable[[float], None]) -> None:
@@ -136,10 +126,6 @@ def stop(directory: Path, progress: Callable[[str], None], wait: Callable[[float
         progress(f"saving a checkpoint and stopping, {time.monotonic() - began:.0f}s")
         wait(POLL_S)
     processes.kill_all(directory)
-
-
-def remove(directory: Path) -> None:
-    shutil.rmtree(directory, ignore_errors=False) if directory.exists() else None
 
 
 def state(directory: Path) -> HostState | None:

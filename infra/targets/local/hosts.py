@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from infra.paths import StackPaths, stack_file
 from infra.stack_file import stack_yaml
-from infra.targets.hosts import Hosts, HostView, OnHost
-from infra.targets.local import host_directory, processes
+from infra.targets.hosts import Hosts, HostView
+from infra.targets.local import host_directory
 from infra.targets.local.host_directory import HostState
 from infra.targets.phases import RUNNING
 from training.run_spec import RunSpec, parse
@@ -39,7 +39,11 @@ class LocalHosts(Hosts):
                     yield json.loads(line)
 
     def logs(self, index: int, follow: bool) -> Iterator[str]:
-        host = self._host(index)
+        by_index = {host.record.index: host for host in self._states()}
+        if index not in by_index:
+            there = ", ".join(map(str, by_index)) or "none; run `pulumi up` first"
+            raise LookupError(f"stack '{self.stack}' has no host {index}; there are: {there}")
+        host = by_index[index]
         with (host.directory / host_directory.LOG).open(errors="replace") as log:
             while True:
                 line = log.readline()
@@ -51,17 +55,6 @@ class LocalHosts(Hosts):
                     return
                 else:
                     yield line.rstrip("\n")
-
-    def exec(self, index: int, command: Sequence[str]) -> Generator[str, None, int]:
-        host = self._host(index)
-        return processes.output(command, host_directory.environment(host.record), host.directory)
-
-    def copy(self, index: int, source: Path | OnHost, destination: Path | OnHost) -> None:
-        directory = self._host(index).directory
-        from_path, to_path = (
-            directory / place.path if isinstance(place, OnHost) else place for place in (source, destination)
-        )
-        shutil.copy2(from_path, to_path)
 
     def stop(self, progress: Callable[[str], None]) -> None:
         running = [host for host in self._states() if host.record.process()]
@@ -100,13 +93,6 @@ class LocalHosts(Hosts):
 
     def _states(self) -> Sequence[HostState]:
         return host_directory.states(self._paths.hosts)
-
-    def _host(self, index: int) -> HostState:
-        by_index = {host.record.index: host for host in self._states()}
-        if index not in by_index:
-            there = ", ".join(map(str, by_index)) or "none; run `pulumi up` first"
-            raise LookupError(f"stack '{self.stack}' has no host {index}; there are: {there}")
-        return by_index[index]
 
 
 def _view(host: HostState, hosts_per_slice: int) -> HostView:

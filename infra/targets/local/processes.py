@@ -7,10 +7,10 @@ never trusted alone: psutil compares the start time before it signals.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import signal
 import subprocess
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -39,28 +39,6 @@ def start_detached(
     return psutil.Process(started.pid)
 
 
-def output(command: Sequence[str], environment: Mapping[str, str], directory: Path) -> Generator[str, None, int]:
-    """Run `command` beside a host, with its label: yields the lines it prints, returns its exit code."""
-    with subprocess.Popen(
-        command,
-        env={**environment, LABEL: str(directory)},
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
-        assert process.stdout
-        try:
-            for line in process.stdout:
-                yield line.rstrip("\n")
-        except BaseException:  # nobody reads on; leaving the `with` would wait for its end
-            process.kill()
-            raise
-        return process.wait()
-
-
 def labelled(root: Path) -> list[psutil.Process]:
     """Every live process of the hosts whose directory is `root` or lies below it."""
     return labelled_processes.labelled(LABEL, lambda directory: f"{directory}{os.sep}".startswith(f"{root}{os.sep}"))
@@ -76,24 +54,13 @@ def find(pid: int, started: float) -> psutil.Process | None:
         return None
 
 
-def ask_to_stop(process: psutil.Process) -> None:
-    """SIGTERM to a host's leader, which saves a checkpoint and ends."""
-    _signal(process, signal.SIGTERM)
-
-
 def kill_all(root: Path) -> int:
     """SIGKILL everything labelled below `root` until a scan finds nothing; how many were ended."""
     ended = 0
     while processes := labelled(root):
         for process in processes:
-            _signal(process, signal.SIGKILL)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         gone, _ = psutil.wait_procs(processes, timeout=5)
         ended += len(gone)
     return ended
-
-
-def _signal(process: psutil.Process, number: int) -> None:
-    try:
-        process.send_signal(number)
-    except psutil.NoSuchProcess:
-        return

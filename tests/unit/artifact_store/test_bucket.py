@@ -36,9 +36,8 @@ def test_a_download_survives_a_fault(server: ObjectStore, bucket: Store, tmp_pat
     file = write(tmp_path / "f", os.urandom(3 << 20))
     bucket.put("k", file)
     server.fail(kind, "GET", "/download/")
-    bucket.fetch("k", tmp_path / "g")
+    assert bucket.read("k") == file.read_bytes()
     assert server.faults[0].times == 0
-    assert (tmp_path / "g").read_bytes() == file.read_bytes()
 
 
 @pytest.mark.parametrize("kind", [StoreFaultKind.UNAVAILABLE, StoreFaultKind.CUT_BEFORE, StoreFaultKind.CUT_AFTER])
@@ -72,8 +71,7 @@ def test_a_download_that_is_cut_and_then_damaged_is_noticed(server: ObjectStore,
     bucket.put("k", write(tmp_path / "f", os.urandom(3 << 20)))
     server.fail(StoreFaultKind.CUT_AFTER, "GET", "/download/")
     server.fail(StoreFaultKind.CORRUPT, "GET", "/download/")
-    assert "arrived damaged (checksum mismatch)" in refused(lambda: bucket.fetch("k", tmp_path / "g"))
-    assert not (tmp_path / "g").exists()
+    assert "arrived damaged (checksum mismatch)" in refused(lambda: bucket.read("k"))
 
 
 @pytest.mark.parametrize("size", [1000, BIG])
@@ -87,12 +85,10 @@ def test_a_damaged_upload_is_refused_and_leaves_nothing(
     assert bucket.put("k", file)
 
 
-def test_a_damaged_download_is_refused_and_leaves_nothing(server: ObjectStore, bucket: Store, tmp_path: Path) -> None:
+def test_a_damaged_download_is_refused(server: ObjectStore, bucket: Store, tmp_path: Path) -> None:
     bucket.put("k", write(tmp_path / "f", "content"))
-    server.fail(StoreFaultKind.CORRUPT, "GET", "/download/", times=2)
+    server.fail(StoreFaultKind.CORRUPT, "GET", "/download/")
     assert refused(lambda: bucket.read("k")) == ("k of gs://bucket arrived damaged (checksum mismatch); run it again")
-    assert "arrived damaged" in refused(lambda: bucket.fetch("k", tmp_path / "g"))
-    assert not (tmp_path / "g").exists()
 
 
 def test_a_bucket_that_is_not_there(server: ObjectStore, tmp_path: Path) -> None:

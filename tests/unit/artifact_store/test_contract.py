@@ -28,10 +28,7 @@ def test_what_is_put_is_there(store: Store, tmp_path: Path) -> None:
     assert store.put("a/b+c é.whl", file)
     assert store.has("a/b+c é.whl")
     assert store.read("a/b+c é.whl") == b"content"
-    assert store.size("a/b+c é.whl") == 7
     assert abs(store.updated("a/b+c é.whl") - datetime.now(UTC)) < timedelta(minutes=1)
-    store.fetch("a/b+c é.whl", tmp_path / "g")
-    assert (tmp_path / "g").read_bytes() == b"content"
 
 
 @pytest.mark.parametrize("size", [0, 1, 8 << 20, BIG])
@@ -39,8 +36,8 @@ def test_sizes(store: Store, tmp_path: Path, size: int) -> None:
     content = bytes(range(256)) * (size // 256 + 1)
     file = write(tmp_path / "f", content[:size])
     assert store.put("f", file)
-    store.fetch("f", tmp_path / "g")
-    assert (tmp_path / "g").read_bytes() == content[:size]
+    assert store.read("f") == content[:size]
+    assert [entry.size for entry in store.entries()] == [size]
 
 
 def test_a_second_put_of_the_same_is_not_sent_again(store: Store, tmp_path: Path) -> None:
@@ -91,12 +88,10 @@ def test_delete(store: Store, tmp_path: Path) -> None:
     assert store.put("a/b", write(tmp_path / "g", "another"))
 
 
-@pytest.mark.parametrize("verb", ["read", "size", "updated", "fetch"])
+@pytest.mark.parametrize("verb", ["read", "updated"])
 def test_an_absent_object_is_named(store: Store, tmp_path: Path, verb: str) -> None:
-    arguments = ("a/b", tmp_path / "g") if verb == "fetch" else ("a/b",)
     with pytest.raises(NoObjectError, match=f"there is no a/b in {store.uri}"):
-        getattr(store, verb)(*arguments)
-    assert not (tmp_path / "g").exists()
+        getattr(store, verb)("a/b")
 
 
 @pytest.mark.parametrize("key", ["", "/a", "a/", "a//b", "../a", "a/../b", "./a", "a/./b", ".partial/x", "a\nb"])
@@ -104,15 +99,6 @@ def test_keys_stay_below_the_store(store: Store, tmp_path: Path, key: str) -> No
     file = write(tmp_path / "f", "x")
     assert "is not a key" in refused(lambda: store.put(key, file))
     assert "is not a key" in refused(lambda: store.has(key))
-
-
-def test_fetch_replaces_and_leaves_nothing_else(store: Store, tmp_path: Path) -> None:
-    store.put("k", write(tmp_path / "f", "new"))
-    target = write(tmp_path / "out" / "file", "old, and longer")
-    store.fetch("k", target)
-    assert target.read_text() == "new"
-    assert list(target.parent.iterdir()) == [target]
-    assert "cannot" in refused(lambda: store.fetch("k", tmp_path / "nowhere" / "file"))
 
 
 def test_a_missing_file_is_one_sentence(store: Store, tmp_path: Path) -> None:

@@ -31,8 +31,7 @@ class LocalStackGuardResource(Resource[LocalStackGuardInputs]):
         root = Path(identifier)
         for directory in sorted((root / "hosts").glob("*")):
             host_directory.stop(directory, context.report, context.wait)
-        ended = processes.kill_all(root)
-        if ended:
+        if ended := processes.kill_all(root):
             context.say(f"ended {ended} processes that the state did not know")
         if (root / "hosts").exists():
             shutil.rmtree(root / "hosts")

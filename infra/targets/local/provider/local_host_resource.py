@@ -5,6 +5,7 @@ Create returns once the host's environment stands and launch has begun; training
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import ClassVar
 
@@ -39,7 +40,8 @@ class LocalHostResource(Resource[LocalHostInputs]):
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         directory = Path(str(outputs["directory"]))
         host_directory.stop(directory, context.report, context.wait)
-        host_directory.remove(directory)
+        if directory.exists():
+            shutil.rmtree(directory)
 
     def drift(self, outputs: Outputs) -> list[str]:
         return ["health"] if outputs.get("health", "ok") != "ok" else []
@@ -47,17 +49,14 @@ class LocalHostResource(Resource[LocalHostInputs]):
     def _start(self, context: Context, identifier: str, new: LocalHostInputs) -> None:
         directory = Path(new.directory)
         host_directory.stop(directory, context.report, context.wait)
-        host_directory.start(directory, _record(new), new.run_spec)
+        record = HostRecord(new.index, new.count, new.coordinator, new.artifacts, new.bundle, new.root, new.cache)
+        host_directory.start(directory, record, new.run_spec)
         context.accept(identifier, {"health": "starting"})
         while (host := host_directory.state(directory)) is None or host.phase == "bootstrapping":
             context.report(f"host {new.index}: installing its environment")
             context.wait(host_directory.POLL_S)
         if not host.healthy:
             raise ResourceError(f"host {new.index} {host.phase}: {host.reason}; log: {directory / host_directory.LOG}")
-
-
-def _record(new: LocalHostInputs) -> HostRecord:
-    return HostRecord(new.index, new.count, new.coordinator, new.artifacts, new.bundle, new.root, new.cache)
 
 
 def _outputs(directory: Path) -> Outputs:
