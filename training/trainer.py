@@ -56,9 +56,7 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     plan = load(plan_path)
     directory = plan_path.parent
     resumed = _completed(plan)
-    status = HostStatus(
-        Phase.STARTING, plan.started, time.time(), resumed, plan.steps, resumed_from=resumed if resumed else None
-    )
+    status = HostStatus(Phase.STARTING, plan.started, time.time(), resumed, plan.steps, resumed_from=resumed or None)
     observer = Observer(directory, Path(plan.metrics_source), Path(plan.metrics_record), status, plan.tokens_per_step)
     ending = _run(plan, directory, observer, status)
     write_status(directory, last_word(ending, observer, _completed(plan)))
@@ -168,10 +166,8 @@ def why(error: BaseException, stop_reason: str | None) -> str:
         chain.append(cause)
         cause = cause.__cause__ or cause.__context__
     text = " ".join(str(link) for link in chain)
-    if (
-        any(isinstance(link, OSError) and link.errno == errno.ENOSPC for link in chain)
-        or "No space left on device" in text
-    ):
+    full = any(isinstance(link, OSError) and link.errno == errno.ENOSPC for link in chain)
+    if full or "No space left on device" in text:
         return f"no space left on the disk: {_sentence(error)}; the previous checkpoint stands"
     if "RESOURCE_EXHAUSTED" in text:
         return f"out of device memory: {_sentence(error)}"
