@@ -13,6 +13,7 @@ import ctypes
 import json
 import math
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -20,13 +21,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from training.collectives import Collective, collectives
-from training.hbm import needed_and_available
+from training.collectives import collectives
 from training.maxtext_config import command_line
 
 _PR_SET_PDEATHSIG = 1
 _GIB = 2**30
 _ERROR_CHARACTERS = 20_000  # an out-of-memory error lists the largest buffers
+_UNIT = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+_SIZE = r"([0-9]+(?:\.[0-9]+)?)\s*([KMGTP]?)"
+_SAID = re.compile(rf"\(?{_SIZE}B?\)? exceed(?:s|ed)? available HBM \(?{_SIZE}", re.IGNORECASE)
+_USED_OF = re.compile(rf"Used {_SIZE} of {_SIZE} hbm", re.IGNORECASE)
 
 
 def main(request_path: Path, result_path: Path) -> int:
@@ -56,7 +60,8 @@ def _compile(request: dict[str, Any], scratch: str) -> dict[str, Any]:
 
     jax.config.update("jax_default_prng_impl", "unsafe_rbg")  # as MaxText's trainer does
     _phase("tracing")
-    config: Any = pyconfig.initialize(["", _base_config(), *command_line(_arguments(request, scratch))])
+    base = str(Path(pyconfig.__file__).with_name("base.yml"))
+    config: Any = pyconfig.initialize(["", base, *command_line(_arguments(request, scratch))])
     mesh = train_compile.get_topology_mesh(config)
     available = _available_bytes(mesh.devices.flat[0])
     arguments, keywords, state, _, model = train_compile.get_shaped_inputs(mesh, config)
@@ -87,7 +92,7 @@ def _compile(request: dict[str, Any], scratch: str) -> dict[str, Any]:
         "peak_gib": memory.peak_memory_in_bytes / _GIB,
         "argument_gib": memory.argument_size_in_bytes / _GIB,
         "temp_gib": memory.temp_size_in_bytes / _GIB,
-        "collectives": [_document(one) for one in _collectives(compiled.as_text(), mesh)],
+        "collectives": _collectives(compiled.as_text(), mesh),
     }
 
 
@@ -116,12 +121,6 @@ def _state_bytes(state: Any, shardings: Any) -> int:
     )
 
 
-def _base_config() -> str:
-    import maxtext
-
-    return f"{maxtext.__path__[0]}/configs/base.yml"
-
-
 def _tflops(config: Any) -> float:
     """Of the model, per device and step, by MaxText's own formula; recomputation is not in it."""
     from maxtext.utils import maxtext_utils
@@ -145,14 +144,21 @@ def _available_bytes(device: Any) -> float | None:
     return None
 
 
-def _collectives(program: str, mesh: Any) -> list[Collective]:
+def needed_and_available(text: str) -> tuple[float, float] | None:
+    """Bytes of HBM that a program wants and may have by an error of the TPU compiler; None where that says neither."""
+    found = _SAID.search(text) or _USED_OF.search(text)
+    if not found:
+        return None
+    return float(found[1]) * _UNIT[found[2].upper()], float(found[3]) * _UNIT[found[4].upper()]
+
+
+def _collectives(program: str, mesh: Any) -> list[dict[str, Any]]:
     shape = {str(name): int(size) for name, size in mesh.shape.items()}
     slices = [int(getattr(device, "slice_index", None) or 0) for device in mesh.devices.flat]
-    return collectives(program, shape, slices)
-
-
-def _document(one: Collective) -> dict[str, Any]:
-    return {"network": one.network, "axis": one.axis, "operation": one.operation, "gib": one.size / _GIB}
+    return [
+        {"network": one.network, "axis": one.axis, "operation": one.operation, "gib": one.size / _GIB}
+        for one in collectives(program, shape, slices)
+    ]
 
 
 def _phase(word: str) -> None:

@@ -7,6 +7,7 @@ reduced. Refuses to own how long that takes.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import defaultdict
@@ -228,25 +229,15 @@ def _iota_group(iota: re.Match[str]) -> tuple[int, ...]:
     *_, members = _numbers(iota["groups"])
     dims = _numbers(iota["dims"])
     order = _numbers(iota["order"]) if iota["order"] else list(range(len(dims)))
-    strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
-    group: list[int] = []
-    for index in range(members):
-        device, rest = 0, index
-        for axis in reversed(order):
-            rest, position = divmod(rest, dims[axis])
-            device += position * strides[axis]
-        group.append(device)
-    return tuple(group)
+    strides = _strides(dims)
+    positions = itertools.product(*(range(0, dims[axis] * strides[axis], strides[axis]) for axis in order))
+    return tuple(sum(position) for position in itertools.islice(positions, members))
 
 
 def _mesh_group(written: str, axes: str) -> tuple[int, ...]:
     """Devices along the named axes of a mesh, from device 0. `'x':(a)b` is b of x, inside of a."""
     sizes = {name: int(size) for name, size, _, _ in _AXIS.findall(written) if size}
-    strides: dict[str, int] = {}
-    stride = 1
-    for name in reversed(sizes):
-        strides[name] = stride
-        stride *= sizes[name]
+    strides = dict(zip(sizes, _strides([*sizes.values()]), strict=True))
     group = [0]
     for name, _, before, part in _AXIS.findall(axes):
         size = int(part) if part else sizes.get(name, 1)
@@ -257,13 +248,17 @@ def _mesh_group(written: str, axes: str) -> tuple[int, ...]:
 
 def _axes(group: tuple[int, ...], mesh: Mapping[str, int]) -> str:
     """Axes of the mesh along which the group's devices differ."""
-    named: list[str] = []
-    stride = math.prod(mesh.values())
-    for name, size in mesh.items():
-        stride //= size
-        if len({device // stride % size for device in group}) > 1:
-            named.append(name)
+    named = [
+        name
+        for (name, size), stride in zip(mesh.items(), _strides([*mesh.values()]), strict=True)
+        if len({device // stride % size for device in group}) > 1
+    ]
     return "+".join(named) or "unknown"
+
+
+def _strides(sizes: Sequence[int]) -> list[int]:
+    """How far apart neighbours along each axis are."""
+    return [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
 
 
 def _numbers(text: str) -> list[int]:

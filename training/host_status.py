@@ -10,9 +10,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from training.exit_codes import ExitCode
 
 FILE_NAME = "status.json"
 
@@ -48,6 +51,13 @@ class HostStatus:
     resumed_from: int | None = None
     exit_code: int | None = None
     reason: str | None = None
+
+    def ended(self, code: ExitCode, reason: str) -> HostStatus:
+        """The status of a start that ends now."""
+        phase = {ExitCode.FINISHED: Phase.FINISHED, ExitCode.INTERRUPTED: Phase.INTERRUPTED}.get(code, Phase.FAILED)
+        return dataclasses.replace(
+            self, phase=phase, updated=time.time(), eta_s=None, exit_code=int(code), reason=reason
+        )
 
 
 def write_status(directory: Path, status: HostStatus) -> None:

@@ -27,8 +27,8 @@ from training.data.prepared import read_prepared
 from training.exit_codes import ExitCode
 from training.flag_check import check_flags
 from training.host_status import HostStatus, Phase, read_status, write_status
-from training.hosts import Host, HostError, environment, metadata_reader, who_am_i
-from training.maxtext_config import ConfigError, HostFiles, Tokens, maxtext_arguments
+from training.hosts import Host, HostError, metadata_reader, who_am_i
+from training.maxtext_config import ConfigError, HostFiles, maxtext_arguments
 from training.plan import Plan
 from training.run_spec import RunSpec, RunSpecError
 from training.sharding import MeshError
@@ -61,32 +61,30 @@ class Options:
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
-    options.host_directory.mkdir(parents=True, exist_ok=True)
+    directory = options.host_directory
+    directory.mkdir(parents=True, exist_ok=True)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
-    status = _begin(options.host_directory)
+    status = _begin(directory)
     try:
         spec = _read_spec(options.run_spec)
         status = dataclasses.replace(status, steps=spec.steps)
-        write_status(options.host_directory, status)
+        write_status(directory, status)
         done = _steps_done(spec)
         if done >= spec.steps:
             reason = f"nothing left to train: a checkpoint holds {done} steps, and steps is {spec.steps}"
-            return _say(_end(options.host_directory, status, Phase.FINISHED, ExitCode.FINISHED, reason, done))
-        environ = environment()
-        host = who_am_i(environ, metadata_reader(environ))
-        plan, child_environ = prepare(spec, host, environ, options, status.started)
-        path = plan.save(options.host_directory)
+            return _end(directory, dataclasses.replace(status, step=done), ExitCode.FINISHED, reason)
+        host = who_am_i(os.environ, metadata_reader(os.environ))
+        plan, child_environ = prepare(spec, host, os.environ, options, status.started)
+        path = plan.save(directory)
         Path(plan.metrics_source).unlink(missing_ok=True)
-        write_status(options.host_directory, dataclasses.replace(status, step=done, resumed_from=done or None))
+        write_status(directory, dataclasses.replace(status, step=done, resumed_from=done or None))
     except _BAD_INPUT as error:
-        return _say(_end(options.host_directory, status, Phase.FAILED, ExitCode.BAD_INPUT, str(error)))
+        return _end(directory, status, ExitCode.BAD_INPUT, str(error))
     except OSError as error:
-        reason = f"{os.strerror(error.errno or 0)}: {error.filename}"
-        return _say(_end(options.host_directory, status, Phase.FAILED, ExitCode.FAILED, reason))
+        return _end(directory, status, ExitCode.FAILED, f"{os.strerror(error.errno or 0)}: {error.filename}")
     except StoppedError:
-        reason = "told to stop before training began"
-        return _say(_end(options.host_directory, status, Phase.INTERRUPTED, ExitCode.INTERRUPTED, reason))
+        return _end(directory, status, ExitCode.INTERRUPTED, "told to stop before training began")
     return _say(supervisor.run(plan, path, child_environ))
 
 
@@ -103,7 +101,7 @@ def prepare(
         )
     if host.devices not in (None, spec.devices_per_host):
         raise InputError(f"GPUS_PER_NODE is {host.devices}, the run spec has {spec.devices_per_host} devices per host")
-    tokens = _check_data(spec)
+    heldout_tokens = _check_data(spec)
     flags = for_host(spec.platform, spec.devices_per_host, environ)
     for variable in flags:
         for line in variable.overridden:
@@ -112,9 +110,8 @@ def prepare(
     if host.index == 0:
         _check_port(host.coordinator)
     files = HostFiles(str(options.host_directory / "maxtext-metrics.jsonl"), str(options.cache / "jax"))
-    record = (
-        Path(spec.output_directory) / spec.run_name if not is_remote(spec.output_directory) else options.host_directory
-    )
+    remote = is_remote(spec.output_directory)
+    record = options.host_directory if remote else Path(spec.output_directory) / spec.run_name
     plan = Plan(
         index=host.index,
         count=host.count,
@@ -129,7 +126,7 @@ def prepare(
         heartbeat_s=options.heartbeat_s,
         connect_timeout_s=options.connect_timeout_s,
         started=started,
-        maxtext=maxtext_arguments(spec, files, tokens),
+        maxtext=maxtext_arguments(spec, files, heldout_tokens),
     )
     # MaxText lets M_<FIELD> variables change a run behind its run spec's back, so they do not reach it.
     child = {name: value for name, value in environ.items() if not name.startswith("M_")}
@@ -149,8 +146,8 @@ def _read_spec(path: Path) -> RunSpec:
         raise InputError(f"run spec {path} is not YAML: {' '.join(str(error).split())}") from None
 
 
-def _check_data(spec: RunSpec) -> Tokens | None:
-    """Token counts of the run's data. Raises InputError where they do not suffice or the tokenizer does not fit."""
+def _check_data(spec: RunSpec) -> int | None:
+    """Held-out tokens of the run's data. Raises InputError where they do not suffice or the tokenizer does not fit."""
     if spec.data is None:
         return None
     manifest = read_prepared(Path(spec.data.directory), spec.data.content)
@@ -171,7 +168,7 @@ def _check_data(spec: RunSpec) -> Tokens | None:
             f"vocab_size is {spec.maxtext.get('vocab_size')}, but the tokenizer has {tokenizer.vocab_size} pieces; "
             f"set vocab_size to {tokenizer.vocab_size}"
         )
-    return Tokens(train, heldout)
+    return heldout
 
 
 def _check_port(coordinator: str) -> None:
@@ -205,10 +202,10 @@ def _begin(directory: Path) -> HostStatus:
     return status
 
 
-def _end(directory: Path, status: HostStatus, phase: Phase, code: ExitCode, reason: str, step: int = 0) -> HostStatus:
-    final = dataclasses.replace(status, phase=phase, updated=time.time(), exit_code=int(code), reason=reason, step=step)
-    write_status(directory, final)
-    return final
+def _end(directory: Path, status: HostStatus, code: ExitCode, reason: str) -> int:
+    ended = status.ended(code, reason)
+    write_status(directory, ended)
+    return _say(ended)
 
 
 _NEXT = {

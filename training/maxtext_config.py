@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from training.data.identity import TOKENIZER
 from training.run_spec import MaxTextValue, RunSpec
 
 # Fields that launch sets; a run spec that sets one is refused, because two places would decide.
@@ -24,8 +25,6 @@ OWNED = frozenset(
         "log_config", "skip_jax_distributed_system", "eval_start_step", "generate_padding_batch_eval", "num_slices",
     }
 )  # fmt: skip
-
-TOKENIZER = "tokenizer.model"
 
 # First-fit packing leaves gaps and documents fall unevenly on hosts; measured held-out batches stay below this.
 _EVAL_HEADROOM = 1.25
@@ -43,23 +42,21 @@ class HostFiles:
     cache: str  # compiled programs
 
 
-@dataclass(frozen=True)
-class Tokens:
-    """Token counts of the prepared data."""
-
-    train: int
-    heldout: int
-
-
-def maxtext_arguments(spec: RunSpec, files: HostFiles, tokens: Tokens | None) -> dict[str, MaxTextValue]:
-    """Every MaxText field of this host, the run spec's included. `tokens` is None for synthetic data."""
+def maxtext_arguments(spec: RunSpec, files: HostFiles, heldout_tokens: int | None) -> dict[str, MaxTextValue]:
+    """Every MaxText field of this host, the run spec's included. `heldout_tokens` is None for synthetic data."""
     if owned := sorted(OWNED & spec.maxtext.keys()):
         raise ConfigError(f"run spec sets maxtext.{', maxtext.'.join(owned)}, which training.launch sets; remove it")
+    cpu = spec.platform == "cpu"
+    # A data worker process costs a laptop its first 15 seconds and changes no loss.
+    defaults: dict[str, MaxTextValue] = {"grain_worker_count": 0, "grain_worker_count_eval": 0} if cpu else {}
+    # TPUs and GPUs say which slice they are of; CPU devices do not, and MaxText groups them by process if it is told.
+    # That grouping is ours: training/patches/maxtext-0.2.5/0001-hybrid-mesh-of-cpu-processes.patch.
+    slices: dict[str, MaxTextValue] = {"num_slices": spec.slices} if cpu and spec.slices > 1 else {}
     return {
         "learning_rate_schedule_steps": spec.steps,  # MaxText's default follows `steps`, so a longer run diverges
-        **_platform_defaults(spec.platform),
+        **defaults,
         **spec.maxtext,
-        **_slices(spec),
+        **slices,
         "hardware": spec.platform,
         "run_name": spec.run_name,
         "base_output_directory": spec.output_directory,
@@ -71,8 +68,8 @@ def maxtext_arguments(spec: RunSpec, files: HostFiles, tokens: Tokens | None) ->
         "jax_cache_dir": files.cache,
         "log_config": False,
         "skip_jax_distributed_system": False,  # launch has started it, which MaxText sees
-        **(_data(spec, tokens) if tokens else {"dataset_type": "synthetic"}),
-        **_evaluation(spec, tokens),
+        **({"dataset_type": "synthetic"} if heldout_tokens is None else _data(spec)),
+        **_evaluation(spec, heldout_tokens),
     }
 
 
@@ -87,20 +84,7 @@ def _yaml(value: MaxTextValue) -> str:
     return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in text)
 
 
-def _platform_defaults(platform: str) -> dict[str, MaxTextValue]:
-    """A data worker process costs a laptop its first 15 seconds and changes no loss."""
-    return {"grain_worker_count": 0, "grain_worker_count_eval": 0} if platform == "cpu" else {}
-
-
-def _slices(spec: RunSpec) -> dict[str, MaxTextValue]:
-    """TPUs and GPUs say which slice they are of; CPU devices do not, and MaxText groups them by process if it is told.
-
-    That grouping is ours: training/patches/maxtext-0.2.5/0001-hybrid-mesh-of-cpu-processes.patch.
-    """
-    return {"num_slices": spec.slices} if spec.platform == "cpu" and spec.slices > 1 else {}
-
-
-def _data(spec: RunSpec, tokens: Tokens) -> dict[str, MaxTextValue]:
+def _data(spec: RunSpec) -> dict[str, MaxTextValue]:
     assert spec.data
     directory = glob.escape(spec.data.directory.rstrip("/"))
     return {
@@ -116,7 +100,7 @@ def _data(spec: RunSpec, tokens: Tokens) -> dict[str, MaxTextValue]:
     }
 
 
-def _evaluation(spec: RunSpec, tokens: Tokens | None) -> dict[str, MaxTextValue]:
+def _evaluation(spec: RunSpec, heldout_tokens: int | None) -> dict[str, MaxTextValue]:
     """Evaluate at a phase that includes the last step; hosts whose share ends early go on with empty batches."""
     interval = int(cast(int, spec.maxtext.get("eval_interval", -1)))
     if interval <= 0:
@@ -125,8 +109,8 @@ def _evaluation(spec: RunSpec, tokens: Tokens | None) -> dict[str, MaxTextValue]
         "eval_start_step": (spec.steps - 1) % interval,
         "generate_padding_batch_eval": True,
     }
-    if int(cast(int, spec.maxtext.get("eval_steps", -1))) <= 0 and tokens:
-        arguments["eval_steps"] = _evaluation_steps(spec, tokens.heldout)
+    if int(cast(int, spec.maxtext.get("eval_steps", -1))) <= 0 and heldout_tokens is not None:
+        arguments["eval_steps"] = _evaluation_steps(spec, heldout_tokens)
     return arguments
 
 

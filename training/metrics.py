@@ -16,7 +16,7 @@ import re
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,13 +102,11 @@ class Progress:
     speed: SpeedMeter
     stop_reason: str | None = None
     _evaluation_began: float | None = None
-    steps_seen: int = field(default=0)
 
     def log_record(self, message: str, at: float) -> None:
         """One line of MaxText's log, at its wall-clock time."""
         if found := _STEP.search(message):
             completed = int(found["step"]) + 1
-            self.steps_seen += 1
             self.speed.step(completed, at)
             self.status = replace(
                 self.status,
@@ -139,13 +137,6 @@ def lasting(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [line for line in lines if "learning/loss" in line or "eval/total_loss" in line]
 
 
-def _drop_half_line(record: Path) -> None:
-    """What a full disk or a kill has left of a line: the next one would be appended to it."""
-    if record.exists():
-        written = record.read_bytes()
-        os.truncate(record, written.rfind(b"\n") + 1)
-
-
 _PERIOD_S = 0.5
 
 
@@ -168,7 +159,11 @@ class Observer(logging.Handler):
 
     def start(self) -> None:
         self._record.parent.mkdir(parents=True, exist_ok=True)
-        _drop_half_line(self._record)
+        if (
+            self._record.exists()
+        ):  # a full disk or a kill may have left half a line, to which the next one would be added
+            written = self._record.read_bytes()
+            os.truncate(self._record, written.rfind(b"\n") + 1)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FILE_NAME = "plan.json"
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -34,7 +32,7 @@ class Plan:
     maxtext: dict[str, Any]
 
     def save(self, host_directory: Path) -> Path:
-        path = host_directory / FILE_NAME
+        path = host_directory / "plan.json"
         path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
         return path
 

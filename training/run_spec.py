@@ -102,14 +102,10 @@ def identity(spec: RunSpec) -> dict[str, Any]:
     return flat | {f"training.{key}": value for key, value in spec.maxtext.items() if key not in _NOT_IDENTITY}
 
 
-def short_hash(value: Any) -> str:
-    """Eight hex digits of the canonical JSON of `value`."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
-
-
 def default_run_name(spec: RunSpec) -> str:
     """The stack plus a short hash of the run's identity."""
-    return f"{spec.stack}-{short_hash(identity(spec))}"
+    canonical = json.dumps(identity(spec), sort_keys=True)
+    return f"{spec.stack}-{hashlib.sha256(canonical.encode()).hexdigest()[:8]}"
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -42,9 +42,9 @@ def resolve_mesh(overrides: Mapping[str, object], devices_per_slice: int, slices
 
 
 def _resolve(overrides: Mapping[str, object], network: str, total: int) -> dict[str, int]:
+    keys = {axis: f"{network}_{axis}_parallelism" for axis in AXES}
     sizes: dict[str, int] = {}
-    for axis in AXES:
-        key = f"{network}_{axis}_parallelism"
+    for axis, key in keys.items():
         size = overrides.get(key, -1 if axis == _DEFAULT_REST[network] else 1)
         if isinstance(size, bool) or not isinstance(size, int) or (size < 1 and size != -1):
             raise MeshError(f"{key} is {size!r}; give a whole number from 1, or -1 for the rest of the devices")
@@ -52,15 +52,13 @@ def _resolve(overrides: Mapping[str, object], network: str, total: int) -> dict[
     what = "devices of a slice" if network == "ici" else "slices"
     rest = [axis for axis, size in sizes.items() if size == -1]
     if len(rest) > 1:
-        keys = " and ".join(f"{network}_{axis}_parallelism" for axis in rest)
-        raise MeshError(f"{keys} are both -1; only one axis can take the rest of the {total} {what}")
+        both = " and ".join(keys[axis] for axis in rest)
+        raise MeshError(f"{both} are both -1; only one axis can take the rest of the {total} {what}")
     product = math.prod(size for size in sizes.values() if size != -1)
     if rest and total % product == 0:
         sizes[rest[0]] = total // product
     elif rest or product != total:
-        named = " x ".join(
-            f"{network}_{axis}_parallelism {size}" for axis, size in sizes.items() if size not in (1, -1)
-        )
+        named = " x ".join(f"{keys[axis]} {size}" for axis, size in sizes.items() if size not in (1, -1))
         raise MeshError(
             f"mesh {named or network} is {product}, but there are {total} {what}; "
             f"make the {network}_*_parallelism keys multiply to {total}"

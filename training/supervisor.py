@@ -7,7 +7,6 @@ process when a host is lost, the kernel kills it when memory runs out. Refuses t
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import signal
@@ -26,7 +25,7 @@ from training.plan import Plan
 
 _TAIL_LINES = 400
 _PEER_GRACE_S = 2.0  # a lost host was often told to stop, and so is this one a moment later
-_UNHEALTHY = re.compile(r"tasks are unhealthy.*?:\n(?P<tasks>[\d\n ,]+)")
+_UNHEALTHY = re.compile(r"tasks are unhealthy.*?:\n[\n ,]*(?P<tasks>\d[\d\n ,]*)")
 # On CPU devices hosts exchange numbers through Gloo, whose own thread ends the process where a peer's half is missing.
 _GLOO_ABORT = re.compile(r"gloo::|Is there a distributed collective mismatch")
 
@@ -43,13 +42,9 @@ def run(plan: Plan, plan_path: Path, environ: Mapping[str, str]) -> HostStatus:
     status = read_status(plan_path.parent)
     assert status  # launch has written one
     if not status.phase.final:
-        if _lost_host(stderr):
+        if _lost_host(stderr, plan):
             time.sleep(_PEER_GRACE_S)
-        exit_code, reason = translate(code, stderr, plan, supervisor.stopping)
-        phase = Phase.INTERRUPTED if exit_code is ExitCode.INTERRUPTED else Phase.FAILED
-        status = dataclasses.replace(
-            status, phase=phase, updated=time.time(), eta_s=None, exit_code=int(exit_code), reason=reason
-        )
+        status = status.ended(*translate(code, stderr, plan, supervisor.stopping))
         write_status(plan_path.parent, status)
     return status
 
@@ -91,8 +86,8 @@ def translate(code: int, stderr: str, plan: Plan, stopping: bool) -> tuple[ExitC
         return ExitCode.INTERRUPTED, "told to stop before it could save; the newest checkpoint stands"
     if -code == signal.SIGTERM:
         return ExitCode.INTERRUPTED, "told to stop before training began"
-    if lost := _lost_host(stderr):
-        return ExitCode.FAILED, _about_lost_host(lost, plan)
+    if lost := _lost_host(stderr, plan):
+        return ExitCode.FAILED, lost
     if -code == signal.SIGKILL:
         return ExitCode.FAILED, "killed (SIGKILL); if nobody did it, the machine ran out of memory: see `dmesg`"
     lines = [line for line in stderr.splitlines() if line.strip() and not line.lstrip().startswith(("@", "***"))]
@@ -103,33 +98,24 @@ def translate(code: int, stderr: str, plan: Plan, stopping: bool) -> tuple[ExitC
     )
 
 
-_COORDINATOR, _NEVER_MET, _EXCHANGE = "coordinator", "never met", "exchange"
-
-
-def _lost_host(stderr: str) -> str:
-    """Indices of lost hosts as JAX's coordination service wrote them, or which other way hosts were missed; else ''."""
+def _lost_host(stderr: str, plan: Plan) -> str:
+    """Which host was missed and how, from what JAX's coordination service or Gloo wrote; else ''."""
     if found := _UNHEALTHY.search(stderr):
-        return ", ".join(found["tasks"].replace(",", " ").split())
+        lost = found["tasks"].replace(",", " ").split()
+        if str(plan.index) in lost:
+            return f"no host gave a sign of life for {plan.heartbeat_s} s, this one included: the machine stood still"
+        named = ", ".join(lost)
+        return f"host {named} was lost (no sign of life for {plan.heartbeat_s} s); see host {named} for why"
     if "CoordinationService/RegisterTask" in stderr:
-        return _NEVER_MET
-    if "Failed to send RPC to coordination service" in stderr or "leader task was preempted" in stderr:
-        return _COORDINATOR
-    return _EXCHANGE if _GLOO_ABORT.search(stderr) else ""
-
-
-def _about_lost_host(lost: str, plan: Plan) -> str:
-    if lost == _NEVER_MET:
         met = f"the {plan.count} hosts did not meet at {plan.coordinator} within {plan.connect_timeout_s} s"
         return f"{met}; see the other hosts"
-    if lost == _COORDINATOR:
+    if "Failed to send RPC to coordination service" in stderr or "leader task was preempted" in stderr:
         return f"host 0 was lost (the coordinator {plan.coordinator} is gone); see host 0 for why"
-    if lost == _EXCHANGE:
-        if plan.count == 2:
-            return f"host {1 - plan.index} was lost (in the middle of an exchange); see host {1 - plan.index} for why"
-        return "another host was lost in the middle of an exchange; see the host that ended first for why"
-    if str(plan.index) in lost.split(", "):
-        return f"no host gave a sign of life for {plan.heartbeat_s} s, this one included: the machine stood still"
-    return f"host {lost} was lost (no sign of life for {plan.heartbeat_s} s); see host {lost} for why"
+    if not _GLOO_ABORT.search(stderr):
+        return ""
+    if plan.count == 2:
+        return f"host {1 - plan.index} was lost (in the middle of an exchange); see host {1 - plan.index} for why"
+    return "another host was lost in the middle of an exchange; see the host that ended first for why"
 
 
 def _pass_on(child: subprocess.Popen[bytes], tail: deque[bytes]) -> None:

@@ -23,7 +23,10 @@ from typing import Any, NoReturn
 
 import absl.logging
 import jax
+import jax.numpy as jnp
+import numpy as np
 from etils import epath
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from training.checkpoints import completed_steps, is_remote
 from training.exit_codes import ExitCode
@@ -31,9 +34,7 @@ from training.host_status import HostStatus, Phase, write_status
 from training.maxtext_config import command_line
 from training.metrics import Observer
 from training.plan import Plan, load
-from training.smoke import SmokeError, all_reduce
 
-_PHASES = {ExitCode.FINISHED: Phase.FINISHED, ExitCode.INTERRUPTED: Phase.INTERRUPTED}
 _PR_SET_PDEATHSIG = 1
 _LOST_PEER = ("Gloo", "UNAVAILABLE", "Connection closed by peer", "Connection reset", "Socket closed", "heartbeat")
 
@@ -55,9 +56,7 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     plan = load(plan_path)
     directory = plan_path.parent
     resumed = _completed(plan)
-    status = HostStatus(
-        Phase.STARTING, plan.started, time.time(), resumed, plan.steps, resumed_from=resumed if resumed else None
-    )
+    status = HostStatus(Phase.STARTING, plan.started, time.time(), resumed, plan.steps, resumed_from=resumed or None)
     observer = Observer(directory, Path(plan.metrics_source), Path(plan.metrics_record), status, plan.tokens_per_step)
     ending = _run(plan, directory, observer, status)
     write_status(directory, last_word(ending, observer, _completed(plan)))
@@ -106,11 +105,22 @@ def _join(plan: Plan) -> None:
             f"JAX sees {words.format(*found)}; the run spec says {words.format(*expected)}; "
             f"take the accelerator that matches the machine, or free its devices"
         )
-    try:
-        total = all_reduce(plan.count, plan.devices_per_host)
-    except SmokeError as error:
-        raise BadInputError(str(error)) from None
+    total, expected_total = _all_reduce(), plan.devices_per_host * plan.count * (plan.count + 1) // 2
+    if total != expected_total:
+        raise BadInputError(
+            f"the sum over all devices is {total}, expected {expected_total} from {plan.count} processes with "
+            f"{plan.devices_per_host} devices each; a process does not take part, or two have the same index"
+        )
     print(f"slipway: {plan.count} hosts, {plan.devices} devices, all take part (sum {total})", flush=True)
+
+
+def _all_reduce() -> int:
+    """Sum of (process index + 1) over every device: a process that trains alone, or a missing device, changes it."""
+    mesh = Mesh(np.array(jax.devices()), ("all",))
+    sharded = NamedSharding(mesh, PartitionSpec("all"))
+    own = [jax.device_put(np.full((1,), jax.process_index() + 1, np.int32), device) for device in mesh.local_devices]
+    values = jax.make_array_from_single_device_arrays((mesh.size,), sharded, own)
+    return int(jax.jit(jnp.sum, out_shardings=NamedSharding(mesh, PartitionSpec()))(values))
 
 
 def _train(plan: Plan, observer: Observer) -> None:
@@ -143,16 +153,9 @@ def last_word(ending: Ending, observer: Observer, completed: int) -> HostStatus:
     try:
         status = observer.refresh(time.time())
     except OSError as error:
-        status = dataclasses.replace(observer.progress.status, updated=time.time())
+        status = observer.progress.status
         ending = Ending(ending.code, f"{ending.reason}; the last metrics are not recorded: {error.strerror}")
-    return dataclasses.replace(
-        status,
-        phase=_PHASES.get(ending.code, Phase.FAILED),
-        exit_code=int(ending.code),
-        eta_s=None,
-        reason=ending.reason,
-        step=max(status.step, completed),
-    )
+    return dataclasses.replace(status.ended(ending.code, ending.reason), step=max(status.step, completed))
 
 
 def why(error: BaseException, stop_reason: str | None) -> str:
@@ -163,10 +166,8 @@ def why(error: BaseException, stop_reason: str | None) -> str:
         chain.append(cause)
         cause = cause.__cause__ or cause.__context__
     text = " ".join(str(link) for link in chain)
-    if (
-        any(isinstance(link, OSError) and link.errno == errno.ENOSPC for link in chain)
-        or "No space left on device" in text
-    ):
+    full = any(isinstance(link, OSError) and link.errno == errno.ENOSPC for link in chain)
+    if full or "No space left on device" in text:
         return f"no space left on the disk: {_sentence(error)}; the previous checkpoint stands"
     if "RESOURCE_EXHAUSTED" in text:
         return f"out of device memory: {_sentence(error)}"
@@ -196,7 +197,7 @@ def _leave(code: ExitCode) -> NoReturn:
     """End the process. After a failure without JAX's goodbye, which waits minutes for hosts that do not come."""
     sys.stdout.flush()
     sys.stderr.flush()
-    if code in _PHASES:
+    if code in (ExitCode.FINISHED, ExitCode.INTERRUPTED):
         sys.exit(int(code))
     for child in multiprocessing.active_children():
         child.kill()

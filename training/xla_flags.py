@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 XLA_FLAGS = "XLA_FLAGS"
 LIBTPU_INIT_ARGS = "LIBTPU_INIT_ARGS"
-VARIABLES = (XLA_FLAGS, LIBTPU_INIT_ARGS)
 
 # Known to the locked jaxlib (tests/training/test_xla_flags.py asks it), so that a start without flags of the user's own
 # needs no check. MaxText adds the TPU flag itself, but only once the TPU is up and no longer reads it.
@@ -94,7 +93,7 @@ def for_host(platform: str, devices: int, environ: Mapping[str, str]) -> tuple[F
     `devices` is the host's device count; on cpu it becomes that many virtual devices, whatever the environment says.
     """
     result: list[Flags] = []
-    for variable in VARIABLES:
+    for variable in (XLA_FLAGS, LIBTPU_INIT_ARGS):
         defaults = DEFAULTS[platform].get(variable, {})
         flags = [Flag(name, value, _DEFAULT) for name, value in defaults.items()]
         flags += parse(environ.get(variable, ""), variable, f"the host's {variable}")

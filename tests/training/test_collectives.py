@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from training.aot import needed_and_available
 from training.collectives import Collective, collectives
-from training.hbm import needed_and_available
 
 ONE_SLICE = [0] * 8
 MIB = 2**20

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.training.cluster import ROOT
-from training.maxtext_config import ConfigError, HostFiles, Tokens, command_line, maxtext_arguments
+from training.maxtext_config import ConfigError, HostFiles, command_line, maxtext_arguments
 from training.run_spec import DataSpec, RunSpec
 from training.sharding import AXES
 
 FILES = HostFiles("/host/metrics.jsonl", "/cache/jax")
-TOKENS = Tokens(train=100_000, heldout=5_000)
+HELDOUT_TOKENS = 5_000
 SPEC = RunSpec(
     stack="cpu-8",
     run_name="r",
@@ -36,7 +36,7 @@ def with_fields(spec: RunSpec, **fields: str | int | float | bool) -> RunSpec:
 
 
 def test_data_becomes_grain_over_the_prepared_shards() -> None:
-    arguments = maxtext_arguments(SPEC, FILES, TOKENS)
+    arguments = maxtext_arguments(SPEC, FILES, HELDOUT_TOKENS)
     assert (
         arguments
         | {
@@ -56,7 +56,7 @@ def test_data_becomes_grain_over_the_prepared_shards() -> None:
 
 def test_brackets_in_the_data_directory_are_no_pattern() -> None:
     spec = dataclasses.replace(SPEC, data=DataSpec("/my [data]", "c", 1))
-    assert maxtext_arguments(spec, FILES, TOKENS)["grain_train_files"] == "/my [[]data]/train-*.array_record"
+    assert maxtext_arguments(spec, FILES, HELDOUT_TOKENS)["grain_train_files"] == "/my [[]data]/train-*.array_record"
 
 
 def test_no_data_is_synthetic() -> None:
@@ -68,7 +68,7 @@ def test_no_data_is_synthetic() -> None:
 @given(steps=st.integers(1, 10_000), interval=st.integers(1, 500))
 def test_last_step_is_evaluated(steps: int, interval: int) -> None:
     spec = with_fields(dataclasses.replace(SPEC, steps=steps), eval_interval=interval)
-    start = maxtext_arguments(spec, FILES, TOKENS)["eval_start_step"]
+    start = maxtext_arguments(spec, FILES, HELDOUT_TOKENS)["eval_start_step"]
     assert isinstance(start, int)
     assert start <= steps - 1 and (steps - 1 - start) % interval == 0  # MaxText's own condition
     assert start < interval
@@ -76,30 +76,30 @@ def test_last_step_is_evaluated(steps: int, interval: int) -> None:
 
 @given(heldout=st.integers(1, 10**7))
 def test_evaluation_batches_hold_the_held_out_text(heldout: int) -> None:
-    arguments = maxtext_arguments(SPEC, FILES, Tokens(10**9, heldout))
+    arguments = maxtext_arguments(SPEC, FILES, heldout)
     steps = arguments["eval_steps"]
     assert isinstance(steps, int) and arguments["generate_padding_batch_eval"] is True
     assert heldout * 1.25 <= steps * 128 * 8 <= heldout * 1.25 + 2 * 128 * 8
 
 
 def test_evaluation_batches_of_the_stack_stay() -> None:
-    assert maxtext_arguments(with_fields(SPEC, eval_steps=7), FILES, TOKENS)["eval_steps"] == 7
+    assert maxtext_arguments(with_fields(SPEC, eval_steps=7), FILES, HELDOUT_TOKENS)["eval_steps"] == 7
 
 
 def test_schedule_of_the_stack_stays() -> None:
     spec = with_fields(SPEC, learning_rate_schedule_steps=900)
-    assert maxtext_arguments(spec, FILES, TOKENS)["learning_rate_schedule_steps"] == 900
+    assert maxtext_arguments(spec, FILES, HELDOUT_TOKENS)["learning_rate_schedule_steps"] == 900
 
 
 def test_field_that_launch_sets_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"run spec sets maxtext.metrics_file, which training.launch sets"):
-        maxtext_arguments(with_fields(SPEC, metrics_file="/x"), FILES, TOKENS)
+        maxtext_arguments(with_fields(SPEC, metrics_file="/x"), FILES, HELDOUT_TOKENS)
 
 
 def test_slices_of_virtual_devices_are_said_and_the_mesh_stays() -> None:
     """CPU devices do not know their slice; everything else is as on a TPU."""
     spec = with_fields(dataclasses.replace(SPEC, slices=2), ici_fsdp_parallelism=8, dcn_data_parallelism=2)
-    arguments = maxtext_arguments(spec, FILES, TOKENS)
+    arguments = maxtext_arguments(spec, FILES, HELDOUT_TOKENS)
     assert arguments["num_slices"] == 2
     sizes = {key: value for key, value in arguments.items() if key.endswith("_parallelism")}
     assert sizes == {"ici_fsdp_parallelism": 8, "dcn_data_parallelism": 2}
@@ -113,7 +113,7 @@ def test_every_axis_of_the_mesh_has_its_two_fields() -> None:
 
 def test_slices_are_not_said_where_devices_know_theirs_or_there_is_one() -> None:
     for spec in (dataclasses.replace(SPEC, slices=2, platform="tpu"), SPEC):
-        assert "num_slices" not in maxtext_arguments(spec, FILES, TOKENS)
+        assert "num_slices" not in maxtext_arguments(spec, FILES, HELDOUT_TOKENS)
 
 
 @given(

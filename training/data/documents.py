@@ -36,9 +36,8 @@ def tasks(files: Sequence[SourceFile], sizes: Sequence[int], record_bytes: int) 
     gathered: list[Part] = []
     gathered_bytes = 0
     for index, (file, size) in enumerate(zip(files, sizes, strict=True)):
-        whole = file.is_gzip or (
-            record_bytes == 0 and not file.is_json
-        )  # a gzip stream is readable from its start only
+        # A gzip stream is readable from its start only.
+        whole = file.is_gzip or (record_bytes == 0 and not file.is_json)
         step = max(size, 1) if whole else PART_BYTES
         for start in range(0, size, step):
             end = min(start + step, size)
@@ -114,8 +113,7 @@ def _aligned(stream: IO[bytes], offset: int, limit: int) -> int:
 
 def _text_records(file: SourceFile, stream: IO[bytes], part: Part, limit: int) -> Iterator[Record]:
     if limit == 0:
-        text = stream.read(MAX_DOCUMENT_BYTES + 1)
-        yield from _whole(file, 0, text)
+        yield from _whole(file, 0, stream.read(MAX_DOCUMENT_BYTES + 1))
         return
     position, end = part.start, part.end
     if end is not None:
@@ -164,11 +162,9 @@ def _json_records(file: SourceFile, stream: IO[bytes], part: Part, limit: int, k
             return
         text = _text_of(file, position, line, key)
         if limit == 0:
-            for offset, start, record in _whole(file, position, text):
-                yield offset, start, record
+            yield from _whole(file, position, text)
         else:
-            for start, record in pieces(text, limit):
-                yield position, start, record
+            yield from ((position, start, record) for start, record in pieces(text, limit))
         position += len(line)
 
 

@@ -142,6 +142,11 @@ class Manifest:
     heldout: Split
     tokenizer: TokenizerEntry | None
 
+    @property
+    def files(self) -> tuple[FileEntry, ...]:
+        """All but the manifest itself."""
+        return (*self.train.files, *self.heldout.files, *((self.tokenizer.file,) if self.tokenizer else ()))
+
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
 
@@ -170,9 +175,9 @@ def corpus_files(inputs: Sequence[str], base: Path) -> list[SourceFile]:
 
 def _numbered(name: str, copy: int) -> str:
     """`a/b.jsonl.gz` -> `a/b#2.jsonl.gz`: the suffix says how to read the file, so it stays."""
-    directory, _, last = name.rpartition("/")
+    directory, slash, last = name.rpartition("/")
     stem, dot, suffix = last.partition(".")
-    return f"{directory}/{stem}#{copy}{dot}{suffix}" if directory else f"{stem}#{copy}{dot}{suffix}"
+    return f"{directory}{slash}{stem}#{copy}{dot}{suffix}"
 
 
 def _resolve(text: str, base: Path) -> Iterator[tuple[str, Path]]:
@@ -301,15 +306,9 @@ def _manifest(document: dict[str, Any]) -> Manifest:
         sources=tuple(SourceEntry(**source) for source in document["sources"]),
         train=_split(document["train"]),
         heldout=_split(document["heldout"]),
-        tokenizer=_tokenizer(tokenizer) if tokenizer else None,
+        tokenizer=TokenizerEntry(**tokenizer | {"file": FileEntry(**tokenizer["file"])}) if tokenizer else None,
     )
 
 
 def _split(document: dict[str, Any]) -> Split:
-    files = tuple(FileEntry(**file) for file in document.pop("files"))
-    return Split(files=files, **document)
-
-
-def _tokenizer(document: dict[str, Any]) -> TokenizerEntry:
-    file = FileEntry(**document.pop("file"))
-    return TokenizerEntry(file=file, **document)
+    return Split(**document | {"files": tuple(FileEntry(**file) for file in document["files"])})

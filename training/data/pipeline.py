@@ -11,8 +11,6 @@ import hashlib
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -33,38 +31,10 @@ from training.data.identity import (
 )
 from training.data.partial import PARTIAL, read_json, sync_directory, write_atomically, write_json
 from training.data.reading import Corpus, Reading, first_threshold, read_corpus
-from training.data.shards import shard_count, write_shard
+from training.data.shards import Shard, shard_count, write_shard
 from training.data.shuffle import bucket_records
 from training.data.vocabulary import Encoding
-from training.data.workers import PreparationProgress, pool, run_all
-
-
-@dataclass(frozen=True)
-class ShardJob:
-    """Write one shard from a range of buckets over all runs; `text_bytes` is what it will hold, roughly."""
-
-    path: Path
-    heldout: bool
-    first_bucket: int
-    end_bucket: int
-    buckets: int
-    runs: tuple[Path, ...]
-    text_bytes: int
-
-
-@dataclass(frozen=True)
-class ShardResult:
-    file: FileEntry
-    records: int
-    text_bytes: int
-
-
-@dataclass(frozen=True)
-class CountJob:
-    shard: Path
-    result: Path
-    encoding: Encoding
-    text_bytes: int
+from training.data.workers import Job, Workers, pool
 
 
 def prepare(corpus: Corpus, directory: Path, processes: int) -> Manifest:
@@ -73,23 +43,21 @@ def prepare(corpus: Corpus, directory: Path, processes: int) -> Manifest:
     if corpus.options.tokenizer not in (TRAIN_TOKENIZER, NO_TOKENIZER):
         vocabulary.load(_encoding(corpus, Path(corpus.options.tokenizer).expanduser()))  # refused before hours of work
     threshold = _started(corpus, directory, work)
-    with pool(processes) as executor:
-        reading = read_corpus(corpus, work, threshold, executor, processes)
-        while isinstance(reading, int):
+    with pool(processes) as workers:
+        while isinstance(reading := read_corpus(corpus, work, threshold, workers), int):
             threshold = _restarted(corpus, work, reading)
-            reading = read_corpus(corpus, work, threshold, executor, processes)
         _check_unchanged(corpus, work)
-        train = _write_split(corpus, reading, work, False, executor, processes)
-        heldout = _write_split(corpus, reading, work, True, executor, processes)
-        tokenizer = _tokenizer(corpus, directory, train, executor, processes)
-        counts = _counts(corpus, directory, (*train, *heldout), executor, processes) if tokenizer else {}
+        train = _write_split(corpus, reading, work, False, workers)
+        heldout = _write_split(corpus, reading, work, True, workers)
+        tokenizer = _tokenizer(corpus, directory, train, workers)
+        counts = _counts(corpus, directory, (*train, *heldout), workers) if tokenizer else {}
     manifest = Manifest(
         version=VERSION,
         content=corpus.content,
         seed=corpus.options.seed,
         options=corpus.canonical,
         sources=tuple(
-            SourceEntry(file.name, digest, size, sum(found))
+            SourceEntry(file.name, digest, size, found)
             for file, digest, size, found in zip(
                 corpus.files, corpus.digests, corpus.sizes, reading.documents, strict=True
             )
@@ -125,71 +93,46 @@ def _restarted(corpus: Corpus, work: Path, threshold: int) -> int:
 
 
 def _check_unchanged(corpus: Corpus, work: Path) -> None:
-    try:
-        corpus.check_unchanged()
-    except DataError:
-        shutil.rmtree(work)
-        raise
+    """Raises DataError naming the first source that is no longer what was hashed, and forgets what was read of it."""
+    for file, size, time_ns in zip(corpus.files, corpus.sizes, corpus.times_ns, strict=True):
+        now = file.path.stat()
+        if (now.st_size, now.st_mtime_ns) != (size, time_ns):
+            shutil.rmtree(work)
+            raise DataError(f"{file.path} changed while it was being prepared: run again when it is finished")
 
 
-def _write_split(
-    corpus: Corpus, reading: Reading, work: Path, heldout: bool, executor: ProcessPoolExecutor, processes: int
-) -> tuple[ShardResult, ...]:
+def _write_split(corpus: Corpus, reading: Reading, work: Path, heldout: bool, workers: Workers) -> tuple[Shard, ...]:
     """Shards of one split. Consecutive buckets make a shard, so the order of records is one across shards."""
     name, text_bytes = ("heldout", reading.heldout_bytes) if heldout else ("train", reading.train_bytes)
     buckets, shards = corpus.buckets, shard_count(text_bytes, corpus.buckets)
-    jobs = [
-        ShardJob(
-            path=work / f"{name}-{shard:05d}-of-{shards:05d}.array_record",
-            heldout=heldout,
-            first_bucket=shard * buckets // shards,
-            end_bucket=(shard + 1) * buckets // shards,
-            buckets=buckets,
-            runs=reading.runs,
-            text_bytes=text_bytes // shards,
-        )
-        for shard in range(shards)
-    ]
-    with PreparationProgress(f"shuffling {name}", text_bytes) as progress:
-        undone = [job for job in jobs if not _result_path(job.path).exists()]
-        progress.skip((len(jobs) - len(undone)) * (text_bytes // shards))
-        for job, _ in run_all(executor, write_split_shard, undone, progress, processes):
-            progress.advance(job.text_bytes)
-    return tuple(_shard_result(job.path) for job in jobs)
+    jobs: list[Job] = []
+    for shard in range(shards):
+        path = work / f"{name}-{shard:05d}-of-{shards:05d}.array_record"
+        own = range(shard * buckets // shards, (shard + 1) * buckets // shards)
+        job = partial(_write_shard, path, reading.runs, heldout, own, buckets)
+        jobs.append(Job(job, path.with_suffix(".json"), text_bytes // shards))
+    workers.run(f"shuffling {name}", jobs)
+    found = [read_json(job.result) for job in jobs]
+    return tuple(Shard(FileEntry(**one["file"]), one["records"], one["text_bytes"]) for one in found)
 
 
-def _result_path(shard: Path) -> Path:
-    return shard.with_suffix(".json")
+def _write_shard(path: Path, runs: tuple[Path, ...], heldout: bool, own: range, buckets: int) -> None:
+    """One shard from its own buckets over all runs, in a worker; a bucket at a time is in memory."""
+    texts = chain.from_iterable(bucket_records(runs, heldout=heldout, bucket=bucket, buckets=buckets) for bucket in own)
+    write_json(path.with_suffix(".json"), dataclasses.asdict(write_shard(path, texts)))
 
 
-def _shard_result(path: Path) -> ShardResult:
-    found = read_json(_result_path(path))
-    return ShardResult(FileEntry(**found["file"]), found["records"], found["text_bytes"])
-
-
-def write_split_shard(job: ShardJob) -> None:
-    """One shard, in a worker; a bucket at a time is in memory."""
-    texts = chain.from_iterable(
-        bucket_records(job.runs, heldout=job.heldout, bucket=bucket, buckets=job.buckets)
-        for bucket in range(job.first_bucket, job.end_bucket)
-    )
-    entry, records, text_bytes = write_shard(job.path, texts)
-    write_json(_result_path(job.path), dataclasses.asdict(ShardResult(entry, records, text_bytes)))
-
-
-def _tokenizer(
-    corpus: Corpus, directory: Path, train: Sequence[ShardResult], executor: ProcessPoolExecutor, processes: int
-) -> TokenizerEntry | None:
+def _tokenizer(corpus: Corpus, directory: Path, train: Sequence[Shard], workers: Workers) -> TokenizerEntry | None:
     choice = corpus.options.tokenizer
     if choice == NO_TOKENIZER:
         return None
     if not _at(directory, TOKENIZER).exists():
         model = directory / PARTIAL / TOKENIZER
         if choice == TRAIN_TOKENIZER:
-            shards = [_at(directory, result.file.name) for result in train]
-            job = partial(vocabulary.train, shards, corpus.options.vocab_size)
-            with PreparationProgress(f"training a tokenizer of {corpus.options.vocab_size} pieces", 0) as progress:
-                list(run_all(executor, job, [model], progress, processes))
+            shards = [_at(directory, shard.file.name) for shard in train]
+            pieces = corpus.options.vocab_size
+            job = Job(partial(vocabulary.train, shards, pieces, model), model, 0)
+            workers.run(f"training a tokenizer of {pieces} pieces", [job])
         else:
             write_atomically(model, Path(choice).expanduser().read_bytes())
     model = _at(directory, TOKENIZER)
@@ -216,39 +159,31 @@ def _at(directory: Path, name: str) -> Path:
 
 
 def _counts(
-    corpus: Corpus, directory: Path, shards: Sequence[ShardResult], executor: ProcessPoolExecutor, processes: int
+    corpus: Corpus, directory: Path, shards: Sequence[Shard], workers: Workers
 ) -> dict[str, vocabulary.TokenCounts]:
     """Token counts by shard name."""
     encoding = _encoding(corpus, _at(directory, TOKENIZER))
-    jobs = [
-        CountJob(
-            shard=_at(directory, shard.file.name),
-            result=directory / PARTIAL / f"count-{shard.file.name}.json",
-            encoding=encoding,
-            text_bytes=shard.text_bytes,
-        )
-        for shard in shards
-    ]
-    with PreparationProgress("counting tokens", sum(job.text_bytes for job in jobs)) as progress:
-        undone = [job for job in jobs if not job.result.exists()]
-        progress.skip(sum(job.text_bytes for job in jobs) - sum(job.text_bytes for job in undone))
-        for job, _ in run_all(executor, count_shard, undone, progress, processes):
-            progress.advance(job.text_bytes)
-    return {job.shard.name: _token_counts(job.result) for job in jobs}
+    jobs: dict[str, Job] = {}
+    for shard in shards:
+        name = shard.file.name
+        result = directory / PARTIAL / f"count-{name}.json"
+        jobs[name] = Job(partial(_count, _at(directory, name), encoding, result), result, shard.text_bytes)
+    workers.run("counting tokens", [*jobs.values()])
+    return {name: _token_counts(job.result) for name, job in jobs.items()}
 
 
-def count_shard(job: CountJob) -> None:
+def _count(shard: Path, encoding: Encoding, result: Path) -> None:
     """Tokens of one shard, in a worker."""
-    counts = vocabulary.count(job.shard, job.encoding)
-    write_json(job.result, [counts.tokens, counts.longest_record, sorted(counts.by_id.items())])
+    counts = vocabulary.count(shard, encoding)
+    write_json(result, [counts.tokens, counts.longest_record, sorted(counts.by_id.items())])
 
 
-def _token_counts(path: Path) -> vocabulary.TokenCounts:
-    tokens, longest, by_id = read_json(path)
+def _token_counts(result: Path) -> vocabulary.TokenCounts:
+    tokens, longest, by_id = read_json(result)
     return vocabulary.TokenCounts(tokens, longest, dict(by_id))
 
 
-def _split(documents: int, shards: Sequence[ShardResult], counts: dict[str, vocabulary.TokenCounts]) -> Split:
+def _split(documents: int, shards: Sequence[Shard], counts: dict[str, vocabulary.TokenCounts]) -> Split:
     by_id: Counter[int] = Counter()
     for shard in shards if counts else ():
         by_id.update(counts[shard.file.name].by_id)
@@ -265,10 +200,7 @@ def _split(documents: int, shards: Sequence[ShardResult], counts: dict[str, voca
 
 def _publish(manifest: Manifest, directory: Path) -> None:
     """Move what is finished into place, then write the manifest, then forget the work."""
-    files = [*manifest.train.files, *manifest.heldout.files]
-    if manifest.tokenizer:
-        files.append(manifest.tokenizer.file)
-    for file in files:
+    for file in manifest.files:
         finished = _at(directory, file.name)
         if finished.parent != directory:
             finished.replace(directory / file.name)

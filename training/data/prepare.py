@@ -6,6 +6,7 @@ Owns the command line, the exit code and what is said to people. The work is in 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import errno
 import os
 import signal
@@ -56,16 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> ExitCode:
 
 
 def _prepare(given: argparse.Namespace) -> str:
-    options = PrepareOptions(
-        seed=given.seed,
-        record_bytes=given.record_bytes,
-        heldout_fraction=given.heldout_fraction,
-        text_key=given.text_key,
-        tokenizer=given.tokenizer,
-        vocab_size=given.vocab_size,
-        add_bos=given.add_bos,
-        add_eos=given.add_eos,
-    )
+    options = PrepareOptions(**{field.name: getattr(given, field.name) for field in dataclasses.fields(PrepareOptions)})
     corpus = _corpus(given.inputs, options, given.cache)
     out: Path = given.out
     if out.exists() and not out.is_dir():
@@ -142,38 +134,28 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _parser() -> argparse.ArgumentParser:
-    default = PrepareOptions()
     parser = argparse.ArgumentParser(
         prog="slipway data prepare",
         description=f"Text to shuffled ArrayRecord shards with a held-out split, a tokenizer and {MANIFEST}. "
         f"A killed preparation continues from DIR/{PARTIAL} when it is run again.",
     )
+    parser.set_defaults(**dataclasses.asdict(PrepareOptions()))  # so each option of that name has its default
     add = parser.add_argument
     add("inputs", nargs="+", metavar="INPUT", help="file, directory, 'glob', or stdlib (this Python's own sources)")
     add("--out", type=Path, required=True, metavar="DIR", help="where the prepared data goes")
-    add("--text-key", default=default.text_key, help="of JSON lines (default: %(default)s)")
-    add(
-        "--record-bytes",
-        type=int,
-        default=default.record_bytes,
-        help="longest record; 0: whole documents (%(default)s)",
-    )
-    add("--heldout-fraction", type=float, default=default.heldout_fraction, help="of documents (%(default)s)")
-    add("--seed", type=int, default=default.seed, help="of order and split (%(default)s)")
+    add("--text-key", help="of JSON lines (default: %(default)s)")
+    add("--record-bytes", type=int, help="longest record; 0: whole documents (%(default)s)")
+    add("--heldout-fraction", type=float, help="of documents (%(default)s)")
+    add("--seed", type=int, help="of order and split (%(default)s)")
     add(
         "--tokenizer",
-        default=default.tokenizer,
         metavar="PATH",
         help=f"a sentencepiece model, '{TRAIN_TOKENIZER}' (default) or '{NO_TOKENIZER}' (no token counts)",
     )
-    add("--vocab-size", type=int, default=default.vocab_size, help="of a trained tokenizer (%(default)s)")
+    add("--vocab-size", type=int, help="of a trained tokenizer (%(default)s)")
     for name in ("bos", "eos"):
-        add(
-            f"--add-{name}",
-            action=argparse.BooleanOptionalAction,
-            default=getattr(default, f"add_{name}"),
-            help=f"count {name.upper()} of each record, as MaxText's add_{name}",
-        )
+        said = f"count {name.upper()} of each record, as MaxText's add_{name}"
+        add(f"--add-{name}", action=argparse.BooleanOptionalAction, help=said)
     add("--processes", type=_at_least_one, default=len(os.sched_getaffinity(0)), help="workers (%(default)s)")
     add("--cache", type=Path, metavar="FILE", help="remembers file hashes by size and time")
     return parser

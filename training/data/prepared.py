@@ -7,12 +7,9 @@ read data through it. Refuses to hash shards: a size says whether one is whole, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
-from training.data.identity import MANIFEST, DataError, FileEntry, Manifest, content_of, read_manifest
-
-SHARDS = "*.array_record"
+from training.data.identity import MANIFEST, DataError, Manifest, content_of, read_manifest
 
 
 def is_prepared(directory: Path) -> bool:
@@ -37,7 +34,7 @@ def read_prepared(directory: Path, content: str) -> Manifest:
 
 def check_files(directory: Path, manifest: Manifest) -> None:
     """Raises DataError where the directory lacks shards or the tokenizer of its manifest, or has other ones."""
-    for file in _files(manifest):
+    for file in manifest.files:
         path = directory / file.name
         if not path.is_file() or path.stat().st_size != file.bytes:
             raise _refusal(f"{path} is missing or has not {file.bytes:,} bytes")
@@ -45,17 +42,10 @@ def check_files(directory: Path, manifest: Manifest) -> None:
         path = directory / manifest.tokenizer.file.name
         if hashlib.sha256(path.read_bytes()).hexdigest() != manifest.tokenizer.file.sha256:
             raise _refusal(f"{path} is not the tokenizer of the manifest beside it")
-    named = {file.name for file in _files(manifest)}
-    strangers = sorted(path.name for path in directory.glob(SHARDS) if path.name not in named)
+    named = {file.name for file in manifest.files}
+    strangers = sorted(path.name for path in directory.glob("*.array_record") if path.name not in named)
     if strangers:
         raise _refusal(f"{directory} holds {strangers[0]}, which its manifest does not name")
-
-
-def _files(manifest: Manifest) -> Iterator[FileEntry]:
-    yield from manifest.train.files
-    yield from manifest.heldout.files
-    if manifest.tokenizer:
-        yield manifest.tokenizer.file
 
 
 def _refusal(what: str) -> DataError:

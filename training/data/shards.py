@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
@@ -64,8 +65,17 @@ def decode_example(example: bytes) -> bytes:
     return example[position:]
 
 
-def write_shard(path: Path, texts: Iterable[bytes]) -> tuple[FileEntry, int, int]:
-    """Write the shard in one step. Returns its file entry, its records and its bytes of text."""
+@dataclass(frozen=True)
+class Shard:
+    """A shard on disk, with what it holds."""
+
+    file: FileEntry
+    records: int
+    text_bytes: int
+
+
+def write_shard(path: Path, texts: Iterable[bytes]) -> Shard:
+    """Write the shard in one step."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     count = text_bytes = 0
     try:
@@ -84,7 +94,7 @@ def write_shard(path: Path, texts: Iterable[bytes]) -> tuple[FileEntry, int, int
         os.fsync(stream.fileno())
     entry = FileEntry(path.name, digest, temporary.stat().st_size)
     temporary.replace(path)
-    return entry, count, text_bytes
+    return Shard(entry, count, text_bytes)
 
 
 def _reader(path: Path) -> ArrayRecordReader:

@@ -97,13 +97,11 @@ def _sample(texts: Iterator[bytes], size: int) -> Iterator[str]:
 
 
 def _refusal(message: str, vocab_size: int) -> str:
-    too_high = re.search(r"value <= (\d+)", message)
-    if too_high:
-        most = too_high.group(1)
+    if too_high := re.search(r"value <= (\d+)", message):
+        most = too_high[1]
         return f"the corpus yields at most {most} pieces, not {vocab_size}: give --vocab-size {most} or more text"
-    too_low = re.search(r"required_chars\D*\d+ vs (\d+)", message)
-    if too_low:
-        least = too_low.group(1)
+    if too_low := re.search(r"required_chars\D*\d+ vs (\d+)", message):
+        least = too_low[1]
         return f"the corpus needs at least {least} pieces, not {vocab_size}: give --vocab-size {least} or more"
     return f"sentencepiece cannot train {vocab_size} pieces on this corpus: {' '.join(message.split())}"
 

@@ -11,12 +11,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
-from types import TracebackType
+from pathlib import Path
 from typing import NoReturn, Self
 
 from tqdm import tqdm
@@ -35,13 +36,13 @@ class PreparationProgress:
         self._stage, self._total, self._done, self._fresh = stage, total, 0, 0
         self._started = self._spoke = time.monotonic()
         self._bar: tqdm[NoReturn] | None = None
+        if sys.stderr.isatty():
+            self._bar = tqdm(total=total, desc=stage, unit="B", unit_scale=True, leave=False)
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
-            self._bar = tqdm(total=self._total, desc=self._stage, unit="B", unit_scale=True, leave=False)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
 
@@ -60,18 +61,53 @@ class PreparationProgress:
         elif now - self._spoke >= _LINE_EVERY_S:
             self._spoke = now
             seconds = now - self._started
-            rate = self._fresh / seconds / 1e6
             share = f"{self._done / self._total:.0%} of {self._total / 1e6:,.1f} MB, " if self._total else ""
-            speed = f"{rate:.1f} MB/s, " if self._total else ""
+            speed = f"{self._fresh / seconds / 1e6:.1f} MB/s, " if self._total else ""
             print(f"{self._stage}: {share}{speed}{seconds:.0f} s", file=sys.stderr, flush=True)
 
 
+@dataclass(frozen=True)
+class Job:
+    """Work for one worker, done where `result` exists; `size` is its share of the progress, in bytes."""
+
+    work: Callable[[], None]
+    result: Path
+    size: int
+
+
+@dataclass(frozen=True)
+class Workers:
+    """As many processes as work at a time."""
+
+    executor: ProcessPoolExecutor
+    processes: int
+
+    def run(self, stage: str, jobs: Sequence[Job]) -> None:
+        """Do what is not done. Few jobs are under way at a time, so memory does not grow with their number."""
+        undone = [job for job in jobs if not job.result.exists()]
+        total = sum(job.size for job in jobs)
+        waiting = iter(undone)
+        running: dict[Future[None], Job] = {}
+        with PreparationProgress(stage, total) as progress:
+            progress.skip(total - sum(job.size for job in undone))
+            while True:
+                for job in islice(waiting, 2 * self.processes - len(running)):
+                    running[self.executor.submit(job.work)] = job
+                if not running:
+                    return
+                finished, _ = wait(running, _TICK_S, FIRST_COMPLETED)
+                progress.advance(0)
+                for future in finished:
+                    future.result()
+                    progress.advance(running.pop(future).size)
+
+
 @contextmanager
-def pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+def pool(processes: int) -> Iterator[Workers]:
     """Fresh interpreters (no fork of a process that may have threads), ended with this one."""
     executor = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _join_family, (os.getpid(),))
     try:
-        yield executor
+        yield Workers(executor, processes)
     except BrokenProcessPool as error:
         raise WorkError(
             "a worker process was ended from outside, perhaps for lack of memory: run again with fewer --processes, "
@@ -88,24 +124,3 @@ def _join_family(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-
-
-def run_all[Job, Result](
-    executor: ProcessPoolExecutor,
-    work: Callable[[Job], Result],
-    jobs: Iterable[Job],
-    progress: PreparationProgress,
-    processes: int,
-) -> Iterator[tuple[Job, Result]]:
-    """Results as they come. Few jobs are under way at a time, so memory does not grow with their number."""
-    waiting = iter(jobs)
-    running: dict[Future[Result], Job] = {}
-    while True:
-        for job in islice(waiting, 2 * processes - len(running)):
-            running[executor.submit(work, job)] = job
-        if not running:
-            return
-        finished, _ = wait(running, _TICK_S, FIRST_COMPLETED)
-        progress.advance(0)
-        for future in finished:
-            yield running.pop(future), future.result()
