@@ -1,13 +1,14 @@
 """Who am I: this host's rank, the host count and the coordinator, from where each target says it.
 
-Owns one table of targets, its precedence and the rule that a half-set row is an error: MaxText trains N separate runs
-and exits 0 when it cannot read these variables. Refuses to own whether the answer fits the run spec
-(training/launch.py).
+The only module that reads the environment. Owns one table of targets, its precedence and the rule that a half-set row
+is an error: MaxText trains N separate runs and exits 0 when it cannot read these variables. Refuses to own whether the
+answer fits the run spec (training/launch.py).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 import urllib.error
@@ -44,6 +45,11 @@ class HostKind:
     name: str
     claims: tuple[str, ...]
     read: Callable[[Environment, Metadata], Host]
+
+
+def environment() -> dict[str, str]:
+    """A copy of this process's environment."""
+    return dict(os.environ)
 
 
 def who_am_i(environ: Environment, metadata: Metadata) -> Host:

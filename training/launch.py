@@ -27,7 +27,7 @@ from training.data.prepared import read_prepared
 from training.exit_codes import ExitCode
 from training.flag_check import check_flags
 from training.host_status import HostStatus, Phase, read_status, write_status
-from training.hosts import Host, HostError, metadata_reader, who_am_i
+from training.hosts import Host, HostError, environment, metadata_reader, who_am_i
 from training.maxtext_config import ConfigError, HostFiles, maxtext_arguments
 from training.plan import Plan
 from training.run_spec import RunSpec, RunSpecError
@@ -74,8 +74,9 @@ def main(arguments: list[str]) -> int:
         if done >= spec.steps:
             reason = f"nothing left to train: a checkpoint holds {done} steps, and steps is {spec.steps}"
             return _end(directory, dataclasses.replace(status, step=done), ExitCode.FINISHED, reason)
-        host = who_am_i(os.environ, metadata_reader(os.environ))
-        plan, child_environ = prepare(spec, host, os.environ, options, status.started)
+        environ = environment()
+        host = who_am_i(environ, metadata_reader(environ))
+        plan, child_environ = prepare(spec, host, environ, options, status.started)
         path = plan.save(directory)
         Path(plan.metrics_source).unlink(missing_ok=True)
         write_status(directory, dataclasses.replace(status, step=done, resumed_from=done or None))

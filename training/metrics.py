@@ -159,9 +159,8 @@ class Observer(logging.Handler):
 
     def start(self) -> None:
         self._record.parent.mkdir(parents=True, exist_ok=True)
-        if (
-            self._record.exists()
-        ):  # a full disk or a kill may have left half a line, to which the next one would be added
+        if self._record.exists():
+            # A full disk or a kill may have left half a line, to which the next one would be added.
             written = self._record.read_bytes()
             os.truncate(self._record, written.rfind(b"\n") + 1)
         self._thread.start()
