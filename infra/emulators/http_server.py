@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
-from types import TracebackType
 from typing import Any, Self
 
 
@@ -41,9 +40,7 @@ class HttpEmulator:
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
         if self.errors and error is None:
             raise self.errors[0]

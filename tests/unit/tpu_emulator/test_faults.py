@@ -140,7 +140,7 @@ def test_many_clients_at_once(api: TpuApi) -> None:
 
     with ThreadPoolExecutor(32) as pool:
         list(pool.map(one, range(32)))
-    assert len(api.cloud.requests) == 32
+    assert len(api.cloud.ledger.requests) == 32
     assert sorted(call.number for call in api.calls) == list(range(1, 65))
 
 
