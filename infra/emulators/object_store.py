@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import google_crc32c
 
-from infra.emulators.http_server import EmulatorHandler, HttpEmulator
+from infra.emulators.http_server import ChosenCalls, EmulatorHandler, HttpEmulator, next_fault
 
 
 class StoreFaultKind(enum.Enum):
@@ -40,16 +40,8 @@ class StoreFaultKind(enum.Enum):
 
 
 @dataclass
-class StoreFault:
-    """What goes wrong with the next `times` calls that match, after `skip` that do not."""
-
+class StoreFault(ChosenCalls):
     kind: StoreFaultKind
-    method: str = ""
-    path: str = ""  # a part of the path with its query
-    skip: int = 0
-    times: int = 1
-    held: threading.Event = field(default_factory=threading.Event)
-    release: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True)
@@ -109,21 +101,16 @@ class ObjectStore(HttpEmulator):
         super().close()
 
     def fail(self, kind: StoreFaultKind, method: str = "", path: str = "", skip: int = 0, times: int = 1) -> StoreFault:
-        fault = StoreFault(kind, method, path, skip, times)
+        fault = StoreFault(kind, method=method, path=path, skip=skip, times=times)
         with self.lock:
             self.faults.append(fault)
         return fault
 
     def next_fault(self, call: StoreCall) -> StoreFault | None:
         with self.lock:
-            for fault in self.faults:
-                if fault.times and call.method == (fault.method or call.method) and fault.path in call.target:
-                    if fault.skip:
-                        fault.skip -= 1
-                        continue
-                    fault.times -= 1
-                    return fault
-        return None
+            return next_fault(
+                fault for fault in self.faults if fault.method in ("", call.method) and fault.path in call.target
+            )
 
     # --- objects ---
 

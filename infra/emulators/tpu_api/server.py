@@ -17,13 +17,13 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
-from infra.emulators.http_server import EmulatorHandler, HttpEmulator
+from infra.emulators.http_server import EmulatorHandler, HttpEmulator, next_fault
 from infra.emulators.tpu_api import control, errors, messages, routes
 from infra.emulators.tpu_api.checks import project_number
 from infra.emulators.tpu_api.cloud import Cloud
 from infra.emulators.tpu_api.errors import ApiError, Code, RpcStatus
 from infra.emulators.tpu_api.extras import Shown
-from infra.emulators.tpu_api.faults import Call, Fault, FaultKind, next_fault
+from infra.emulators.tpu_api.faults import Call, Fault, FaultKind
 from infra.emulators.tpu_api.routes import Route
 from infra.emulators.tpu_api.service import Service
 
@@ -102,7 +102,7 @@ class TpuApi(HttpEmulator):
             raise ValueError(f"{method} is not a method of a call; methods: GET, POST, PATCH, DELETE")
         with self.lock:
             number = max((fault.number for fault in self.faults), default=0) + 1
-            fault = Fault(kind, rpc, method, path, skip, times, retry_after_s, delay_s, number)
+            fault = Fault(kind, rpc, retry_after_s, delay_s, number, method=method, path=path, skip=skip, times=times)
             self.faults.append(fault)
         return fault
 
@@ -150,7 +150,7 @@ class TpuApi(HttpEmulator):
             call.makes_operation = bool(route and route.makes_operation)
             self.calls.append(call)
             del self.calls[:-_MAX_CALLS]
-            fault = next_fault(self.faults, call)
+            fault = next_fault(fault for fault in self.faults if fault.matches(call))
             call.fault = fault.kind.name if fault else ""
         try:
             if self.token is not None and authorization != f"Bearer {self.token}":
@@ -199,7 +199,7 @@ _REFUSALS = {
     FaultKind.UNAVAILABLE: (Code.UNAVAILABLE, "The service is currently unavailable."),
     FaultKind.GATEWAY_TIMEOUT: (Code.DEADLINE_EXCEEDED, "Deadline expired before operation could complete."),
 }
-_REFUSALS |= {FaultKind[f"{kind.name}_AFTER"]: refusal for kind, refusal in _REFUSALS.items()}
+_REFUSALS.update({FaultKind[f"{kind.name}_AFTER"]: refusal for kind, refusal in _REFUSALS.items()})
 _TIMEOUTS = (FaultKind.TIMEOUT, FaultKind.TIMEOUT_AFTER)
 
 
