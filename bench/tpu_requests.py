@@ -105,12 +105,12 @@ def _peak(process: psutil.Process) -> int:
 
 def _no_room(cloud: Cloud) -> Stack:
     for zone in wanted().zones:
-        cloud.stockout(zone, "v6e")
-    return Stack(wanted(), cloud.advance)
+        cloud.levers.stockout(zone, "v6e")
+    return Stack(wanted(), cloud.transitions.advance)
 
 
 def _hosts_are_silent(cloud: Cloud) -> Stack:
-    return Stack(wanted(nodes=SLICES), cloud.advance, hosts=SLICES)
+    return Stack(wanted(nodes=SLICES), cloud.transitions.advance, hosts=SLICES)
 
 
 @dataclass(frozen=True)
@@ -127,10 +127,10 @@ def _hour_of(scene: Callable[[Cloud], Stack]) -> _Hour:
     with TpuApi(Cloud(SILENT)) as api:
         os.environ[TPU] = api.url
         stack = scene(api.cloud)
-        began = api.cloud.now_s
+        began = api.cloud.ledger.now_s
 
         def advance(seconds: float) -> None:
-            at.extend([api.cloud.now_s - began] * (len(api.calls) - len(at)))
+            at.extend([api.cloud.ledger.now_s - began] * (len(api.calls) - len(at)))
             pauses.append(seconds)
             api.advance(seconds)
 

@@ -1,7 +1,7 @@
 """The HTTP server below every emulator: on 127.0.0.1, in threads, until its context is left.
 
-Owns listening, connections that clients keep open, and errors of an emulator's own code, which end the test that met
-them. Refuses to own what a call means: each emulator has a handler of its own.
+Owns listening, connections that clients keep open, errors of an emulator's own code, which end the test that met
+them, and which call a fault hits. Refuses to own what a call and a fault mean: each emulator has a handler of its own.
 """
 
 from __future__ import annotations
@@ -10,11 +10,39 @@ import contextlib
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
-from types import TracebackType
 from typing import Any, Self
+
+
+@dataclass(kw_only=True)
+class ChosenCalls:
+    """The next `times` calls that match, after `skip` that do not: those that a fault hits.
+
+    `held` is set while a call waits; `release` lets it go on: at that moment a test may kill the client.
+    """
+
+    method: str = ""
+    path: str = ""  # a part of the path with its query
+    skip: int = 0
+    times: int = 1
+    happened: int = 0
+    held: threading.Event = field(default_factory=threading.Event)
+    release: threading.Event = field(default_factory=threading.Event)
+
+
+def next_fault[Fault: ChosenCalls](faults: Iterable[Fault]) -> Fault | None:
+    """The first of the faults that match a call, or None; counts down those that skip it."""
+    for fault in faults:
+        if fault.times and fault.skip:
+            fault.skip -= 1
+        elif fault.times:
+            fault.times -= 1
+            fault.happened += 1
+            return fault
+    return None
 
 
 class HttpEmulator:
@@ -41,9 +69,7 @@ class HttpEmulator:
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
         if self.errors and error is None:
             raise self.errors[0]

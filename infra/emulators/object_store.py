@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import google_crc32c
 
-from infra.emulators.http_server import EmulatorHandler, HttpEmulator
+from infra.emulators.http_server import ChosenCalls, EmulatorHandler, HttpEmulator, next_fault
 
 
 class StoreFaultKind(enum.Enum):
@@ -40,16 +40,8 @@ class StoreFaultKind(enum.Enum):
 
 
 @dataclass
-class StoreFault:
-    """What goes wrong with the next `times` calls that match, after `skip` that do not."""
-
+class StoreFault(ChosenCalls):
     kind: StoreFaultKind
-    method: str = ""
-    path: str = ""  # a part of the path with its query
-    skip: int = 0
-    times: int = 1
-    held: threading.Event = field(default_factory=threading.Event)
-    release: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True)
@@ -109,21 +101,16 @@ class ObjectStore(HttpEmulator):
         super().close()
 
     def fail(self, kind: StoreFaultKind, method: str = "", path: str = "", skip: int = 0, times: int = 1) -> StoreFault:
-        fault = StoreFault(kind, method, path, skip, times)
+        fault = StoreFault(kind, method=method, path=path, skip=skip, times=times)
         with self.lock:
             self.faults.append(fault)
         return fault
 
     def next_fault(self, call: StoreCall) -> StoreFault | None:
         with self.lock:
-            for fault in self.faults:
-                if fault.times and call.method == (fault.method or call.method) and fault.path in call.target:
-                    if fault.skip:
-                        fault.skip -= 1
-                        continue
-                    fault.times -= 1
-                    return fault
-        return None
+            return next_fault(
+                fault for fault in self.faults if fault.method in ("", call.method) and fault.path in call.target
+            )
 
     # --- objects ---
 
@@ -142,7 +129,7 @@ class ObjectStore(HttpEmulator):
         known = (str(path), stat.st_mtime_ns, stat.st_size)
         if known not in self._sums:
             content = path.read_bytes()
-            self._sums[known] = (crc32c(content), _base64(hashlib.md5(content, usedforsecurity=False).digest()))
+            self._sums[known] = (crc32c(content), _md5(content))
         metadata, metageneration = self._metadata.get((bucket, name), ({}, 1))
         updated = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         own = f"{self.url}/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
@@ -171,16 +158,12 @@ class ObjectStore(HttpEmulator):
         with self.lock:
             path = self.file(bucket, name)
             self.check_generation(path, query)
-            if properties.get("crc32c", crc32c(content)) != crc32c(content):
-                raise ObjectStoreError(
-                    400,
-                    f'Provided CRC32C "{properties["crc32c"]}" doesn\'t match calculated CRC32C "{crc32c(content)}".',
-                )
-            digest = _base64(hashlib.md5(content, usedforsecurity=False).digest())
-            if properties.get("md5Hash", digest) != digest:
-                raise ObjectStoreError(
-                    400, f'Provided MD5 hash "{properties["md5Hash"]}" doesn\'t match calculated "{digest}".'
-                )
+            own_crc32c, own_md5 = crc32c(content), _md5(content)
+            if (crc := properties.get("crc32c", own_crc32c)) != own_crc32c:
+                message = f'Provided CRC32C "{crc}" doesn\'t match calculated CRC32C "{own_crc32c}".'
+                raise ObjectStoreError(400, message)
+            if (md5 := properties.get("md5Hash", own_md5)) != own_md5:
+                raise ObjectStoreError(400, f'Provided MD5 hash "{md5}" doesn\'t match calculated "{own_md5}".')
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = self.root / f".{uuid.uuid4().hex}"
             partial.write_bytes(content)
@@ -220,10 +203,8 @@ class ObjectStore(HttpEmulator):
 
     def listing(self, bucket: str, query: dict[str, str]) -> dict[str, Any]:
         """One page of a bucket's objects. The token of the next page is the last name of this one."""
-        if not (self.root / bucket).is_dir():
-            raise ObjectStoreError(404, "The specified bucket does not exist.")
+        base = self.file(bucket, "any").parent
         with self.lock:
-            base = self.root / bucket
             names = sorted(path.relative_to(base).as_posix() for path in base.rglob("*") if path.is_file())
             after = base64.urlsafe_b64decode(query["pageToken"]).decode() if "pageToken" in query else ""
             prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
@@ -231,9 +212,8 @@ class ObjectStore(HttpEmulator):
             size = min(self.page_size, int(query.get("maxResults", self.page_size)))
             deeper = [name for name in rest[:size] if delimiter and delimiter in name.removeprefix(prefix)]
             items = [self.resource(bucket, name) for name in rest[:size] if name not in deeper]
-            page: dict[str, Any] = {"kind": "storage#objects", "items": items}
             folders = {prefix + name.removeprefix(prefix).partition(delimiter)[0] + delimiter for name in deeper}
-            page["prefixes"] = sorted(folders)
+            page: dict[str, Any] = {"kind": "storage#objects", "items": items, "prefixes": sorted(folders)}
             if len(rest) > size:
                 page["nextPageToken"] = base64.urlsafe_b64encode(rest[size - 1].encode()).decode()
             return page
@@ -242,6 +222,10 @@ class ObjectStore(HttpEmulator):
 def crc32c(content: bytes) -> str:
     checksum: Any = google_crc32c  # it has no types
     return _base64(checksum.value(content).to_bytes(4, "big"))
+
+
+def _md5(content: bytes) -> str:
+    return _base64(hashlib.md5(content, usedforsecurity=False).digest())
 
 
 def _base64(digest: bytes) -> str:
@@ -268,9 +252,8 @@ class _Handler(EmulatorHandler):
     def _serve(self) -> None:
         owner: ObjectStore = self.server.owner
         parts = urlsplit(self.path)
-        call = StoreCall(
-            self.command, parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()}, self.path
-        )
+        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        call = StoreCall(self.command, parts.path, query, self.path)
         with owner.lock:
             owner.calls.append(call)
         fault = owner.next_fault(call)
@@ -419,17 +402,11 @@ class _Handler(EmulatorHandler):
                     raise ObjectStoreError(503, "A chunk is missing.")
                 session.content += body[len(session.content) - start :]  # what is there already is not taken twice
             if chunk_range[3] != "*" and len(session.content) == int(chunk_range[3]):
-                checksums = dict(
-                    part.strip().split("=", 1) for part in (self.headers.get("X-Goog-Hash") or "").split(",") if part
-                )
-                described = session.properties | {
-                    field: checksums[name]
-                    for name, field in (("crc32c", "crc32c"), ("md5", "md5Hash"))
-                    if name in checksums
-                }
-                session.result = owner.create(
-                    session.bucket, session.name, bytes(session.content), session.query, described
-                )
+                sums = re.findall(r"(crc32c|md5)=([^,]+)", self.headers.get("X-Goog-Hash") or "")
+                fields = {"crc32c": "crc32c", "md5": "md5Hash"}
+                described = session.properties | {fields[kind]: value for kind, value in sums}
+                content = bytes(session.content)
+                session.result = owner.create(session.bucket, session.name, content, session.query, described)
                 session.content.clear()
                 return _json(session.result)
             headers = {"Range": f"bytes=0-{len(session.content) - 1}"} if session.content else {}

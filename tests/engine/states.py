@@ -134,7 +134,9 @@ def _record(version: str, work: Path) -> None:
             folder.mkdir(parents=True, exist_ok=True)
             _write(folder / "state.json", exported, values, clone)
             if target == "tpu-vm":
-                _write(folder / "cloud.json", [_asked(one) for one in api.cloud.requests.values()], values, clone)
+                _write(
+                    folder / "cloud.json", [_asked(one) for one in api.cloud.ledger.requests.values()], values, clone
+                )
         for host in sorted((clone.work(stack) / "hosts").glob("*")):
             (folder / "hosts" / host.name).mkdir(parents=True, exist_ok=True)
             for name in _HOST_FILES:

@@ -148,8 +148,8 @@ def test_what_runs_in_the_project_keeps_what_it_uses_though_nobody_left_word_of_
         assert f"wheelhouses/{'5' * 16}/SHA256SUMS" in open_store(store).keys("wheelhouses/")
         assert archive.exists()
         with api.lock:
-            api.cloud.requests.clear()
-            api.cloud.nodes.clear()
+            api.cloud.ledger.requests.clear()
+            api.cloud.ledger.nodes.clear()
         assert clone.run("slipway", "gc", "gs://bucket", "--project", "p", "--delete").returncode == 0
         assert not archive.exists()
 

@@ -49,20 +49,20 @@ class Deployment:
     def destroy(self) -> None:
         done = self.clone.pulumi("destroy", self.stack)
         assert done.returncode == 0, said(done)
-        assert (self.api.cloud.requests, self.api.cloud.nodes) == ({}, {})
+        assert (self.api.cloud.ledger.requests, self.api.cloud.ledger.nodes) == ({}, {})
 
     def relabel(self) -> None:
         write(self.clone, self.stack, like=LIKE, project=PROJECT, zones=ZONES, labels={"team": "a"})
 
     def labels(self) -> dict[str, str]:
-        (node,) = self.api.cloud.nodes.values()
+        (node,) = self.api.cloud.ledger.nodes.values()
         return dict(node.message.labels)
 
     def check_up(self) -> None:
         """Exactly what is wanted is there, and a second preview is empty."""
         again = self.clone.pulumi("preview", self.stack, "--expect-no-changes")
         assert again.returncode == 0, said(again)
-        assert (len(self.api.cloud.requests), len(self.api.cloud.nodes)) == (1, 1)
+        assert (len(self.api.cloud.ledger.requests), len(self.api.cloud.ledger.nodes)) == (1, 1)
 
     def resources(self) -> set[str]:
         return {one["urn"].rpartition("::")[2] for one in self.clone.resources(self.stack)}
@@ -170,10 +170,10 @@ def test_a_refusal_then_ctrl_c_then_a_preemption(deployment: Deployment) -> None
         assert f"cannot create projects/{PROJECT}/locations/us-east5-b/queuedResources/slipway-v6e-8--" in said(tried)
         assert sentence in " ".join(said(tried).split())
         assert "Traceback" not in said(tried)
-        assert deployment.api.cloud.requests == {}
+        assert deployment.api.cloud.ledger.requests == {}
 
     cloud = deployment.api.cloud
-    cloud.stockout("us-east5-b", "v6e")
+    cloud.levers.stockout("us-east5-b", "v6e")
     asked = len(deployment.api.calls_of("GetQueuedResource"))
     engine = deployment.start("up")
     until(lambda: len(deployment.api.calls_of("GetQueuedResource")) > asked + 3, "SliceReady waits")
@@ -181,18 +181,18 @@ def test_a_refusal_then_ctrl_c_then_a_preemption(deployment: Deployment) -> None
     engine.send_signal(signal.SIGINT)
     shown, _ = engine.communicate(timeout=900)
     assert "stopped by Ctrl-C" in shown
-    (before,) = cloud.requests
+    (before,) = cloud.ledger.requests
     with deployment.api.lock:
-        cloud.set_capacity("us-east5-b", "v6e", None)
+        cloud.levers.set_capacity("us-east5-b", "v6e", None)
     done = deployment.up()
     assert done.returncode == 0, said(done)
-    assert list(cloud.requests) == [before]
+    assert list(cloud.ledger.requests) == [before]
     deployment.check_up()
 
-    (request,) = cloud.requests.values()
+    (request,) = cloud.ledger.requests.values()
     with deployment.api.lock:
         cloud.delete_node(request.node_names[0])
-        cloud.advance(1)
+        cloud.transitions.advance(1)
     seen = deployment.clone.pulumi("preview", deployment.stack, "--expect-no-changes")
     assert seen.returncode != 0
     done = deployment.up()
@@ -228,6 +228,6 @@ def test_orphans_are_what_belongs_to_no_stack_and_an_owner_is_found_in_each_spel
     )
     other = orphans("--owner", "you@example.com", "--delete")
     assert "2 with our label, 0 of no stack of this backend and of owner you-example-com\n" in other.stdout
-    assert len(deployment.api.cloud.requests) == 1
+    assert len(deployment.api.cloud.ledger.requests) == 1
     deleted = orphans("--owner", "me@example.com", "--delete")
-    assert (deleted.returncode, deployment.api.cloud.requests, deployment.api.cloud.nodes) == (0, {}, {})
+    assert (deleted.returncode, deployment.api.cloud.ledger.requests, deployment.api.cloud.ledger.nodes) == (0, {}, {})

@@ -48,13 +48,13 @@ def test_destroy_at_another_endpoint_touches_nothing_and_says_where_to(
             refused = clone.pulumi(verb, STACK)
             assert refused.returncode != 0, said(refused)
             assert f"was made at {api.url}, but {other.url} would be asked now: it was not touched" in said(refused)
-        assert other.cloud.requests == {}
+        assert other.cloud.ledger.requests == {}
         assert [call.rpc for call in other.calls] == []
-    assert len(api.cloud.nodes) == 1
+    assert len(api.cloud.ledger.nodes) == 1
     monkeypatch.setenv(TPU, api.url)
     destroyed = clone.pulumi("destroy", STACK)
     assert destroyed.returncode == 0, said(destroyed)
-    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+    assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
 
 
 def test_a_second_clone_neither_takes_nor_deletes_what_the_first_has_unless_it_is_asked_to(
@@ -63,7 +63,7 @@ def test_a_second_clone_neither_takes_nor_deletes_what_the_first_has_unless_it_i
     """Its `up` took the live request without a word, or was refused, and its `destroy` deleted the first's slice."""
     up = clone.pulumi("up", STACK)
     assert up.returncode == 0, said(up)
-    (request,) = api.cloud.requests.values()
+    (request,) = api.cloud.ledger.requests.values()
     clone.keep_states(tmp_path / "first")
     clone.forget()  # a second clone of the same files
 
@@ -72,7 +72,7 @@ def test_a_second_clone_neither_takes_nor_deletes_what_the_first_has_unless_it_i
     assert "by me-example-com from another clone or backend, and this state does not know it" in said(refused)
     destroyed = clone.pulumi("destroy", STACK)
     assert destroyed.returncode == 0, said(destroyed)
-    assert list(api.cloud.requests.values()) == [request]
+    assert list(api.cloud.ledger.requests.values()) == [request]
 
     asked = re.search(r"slipway:take_over: '([-0-9a-f]+)'", said(refused))
     assert asked
@@ -81,18 +81,18 @@ def test_a_second_clone_neither_takes_nor_deletes_what_the_first_has_unless_it_i
     assert up.returncode == 0, said(up)
     taken = r"is taken over, made (just now|\w+ ago) by me-example-com from another clone or backend"
     assert re.search(taken, said(up))
-    assert list(api.cloud.requests.values()) == [request]
+    assert list(api.cloud.ledger.requests.values()) == [request]
     assert clone.pulumi("preview", STACK, "--expect-no-changes").returncode == 0
     clone.keep_states(tmp_path / "second")
 
     clone.take_states(tmp_path / "first")
     destroyed = clone.pulumi("destroy", STACK)
     assert destroyed.returncode == 0, said(destroyed)
-    assert list(api.cloud.requests.values()) == [request], "it is the second's by now"
+    assert list(api.cloud.ledger.requests.values()) == [request], "it is the second's by now"
     clone.take_states(tmp_path / "second")
     destroyed = clone.pulumi("destroy", STACK)
     assert destroyed.returncode == 0, said(destroyed)
-    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+    assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
 
 
 def test_a_runs_name_is_one_models_before_anything_is_asked_for(clone: Clone, api: TpuApi) -> None:
@@ -129,14 +129,14 @@ def test_every_up_says_in_the_bucket_what_it_uses_and_destroy_takes_it_back(clon
 def test_a_state_of_0_1_0_goes_up_and_away_and_leaves_nothing(clone: Clone, tmp_path: Path) -> None:
     with emulated(tmp_path, [states.LIKE]) as api:
         stack = states.restore(clone, "tpu-vm", "0.1.0", api)
-        before = list(api.cloud.requests.values())
+        before = list(api.cloud.ledger.requests.values())
         up = clone.pulumi("up", stack)
         assert up.returncode == 0, said(up)
-        assert list(api.cloud.requests.values()) == before, "the live request is the one that 0.1.0 has made"
+        assert list(api.cloud.ledger.requests.values()) == before, "the live request is the one that 0.1.0 has made"
         assert users() == ["me-example-com/v6e-8_kept"]
         refreshed = clone.pulumi("refresh", stack, "--yes")  # finds what is there, and so records where it is
         assert refreshed.returncode == 0, said(refreshed)
         destroyed = clone.pulumi("destroy", stack)
         assert destroyed.returncode == 0, said(destroyed)
-        assert (api.cloud.requests, api.cloud.nodes) == ({}, {}), said(destroyed)
+        assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {}), said(destroyed)
         assert users() == []

@@ -243,28 +243,30 @@ def test_life_of_a_shape(clone: Clone, cloud: TpuApi, stack: str) -> None:
     }
     again = clone.pulumi("preview", mine, "--expect-no-changes", "--color", "never")
     assert again.returncode == 0, said(again)
-    (request,) = [name for name in cloud.cloud.requests if name.endswith(f"/slipway-{stack.replace('.', '--')}x")]
+    (request,) = [
+        name for name in cloud.cloud.ledger.requests if name.endswith(f"/slipway-{stack.replace('.', '--')}x")
+    ]
 
     write(clone, mine, like=stack, project=PROJECT, labels={"team": "a"})
     changed = clone.pulumi("up", mine, "--color", "never")
     assert changed.returncode == 0, said(changed)
     assert "~ 1 updated" in said(changed)
     if stack.endswith(".spot"):
-        cloud.cloud.preempt(request)
+        cloud.cloud.levers.preempt(request)
     refreshed = clone.pulumi("refresh", mine, "--yes", "--skip-preview", "--color", "never")
     assert refreshed.returncode == 0, said(refreshed)
     outputs = next(one["outputs"] for one in clone.resources(mine) if one["urn"].endswith("::request"))
     assert outputs["state"] == ("SUSPENDED" if stack.endswith(".spot") else "ACTIVE")
     destroyed = clone.pulumi("destroy", mine)
     assert destroyed.returncode == 0, said(destroyed)
-    assert request not in cloud.cloud.requests
+    assert request not in cloud.cloud.ledger.requests
 
 
 def test_up_then_nothing_to_do_then_a_change_then_nothing_left(clone: Clone, cloud: TpuApi) -> None:
     write(clone, "v6e-32.life", project=PROJECT)
     up = clone.pulumi("up", "v6e-32.life")
     assert up.returncode == 0, said(up)
-    request = next(name for name in cloud.cloud.requests if name.endswith("--life"))
+    request = next(name for name in cloud.cloud.ledger.requests if name.endswith("--life"))
     assert request.endswith("/locations/us-east5-b/queuedResources/slipway-v6e-32--life")
 
     again = clone.pulumi("preview", "v6e-32.life", "--expect-no-changes")
@@ -280,11 +282,11 @@ def test_up_then_nothing_to_do_then_a_change_then_nothing_left(clone: Clone, clo
     assert "tier replaces: the queue serves a request on the terms it was made with" in said(spot)
     replaced = clone.pulumi("up", "v6e-32.life")
     assert replaced.returncode == 0, said(replaced)
-    assert request in cloud.cloud.requests, "the old one was gone before the new one was asked for"
+    assert request in cloud.cloud.ledger.requests, "the old one was gone before the new one was asked for"
 
     destroyed = clone.pulumi("destroy", "v6e-32.life")
     assert destroyed.returncode == 0, said(destroyed)
-    left = (*cloud.cloud.requests, *cloud.cloud.nodes)
+    left = (*cloud.cloud.ledger.requests, *cloud.cloud.ledger.nodes)
     assert [name for name in left if "--life" in name] == []
 
 

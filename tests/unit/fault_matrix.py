@@ -64,13 +64,13 @@ def _relabelled(stack: Stack, _: Cloud) -> None:
 
 def _suspended(stack: Stack, cloud: Cloud) -> None:
     stack.up()
-    cloud.preempt(next(iter(cloud.nodes)))
+    cloud.levers.preempt(next(iter(cloud.ledger.nodes)))
     stack.advance(60)
 
 
 def _expiring(stack: Stack, cloud: Cloud) -> None:
     """The first zone has no room: SliceReady moves the request to the second."""
-    cloud.stockout("us-east5-b", "v6e")
+    cloud.levers.stockout("us-east5-b", "v6e")
     stack.request = wanted(valid_until_s=20)
 
 
@@ -78,20 +78,20 @@ def _refused(how: ZoneRefusal, stays: bool = False) -> Callable[[Stack, Cloud], 
     """The first zone refuses: at the call, in the operation, or by a request that FAILED."""
 
     def before(stack: Stack, cloud: Cloud) -> None:
-        cloud.refuse("us-east5-b", how, "", stays)
+        cloud.levers.refuse("us-east5-b", how, "", stays)
         stack.request = wanted(tier="on-demand")
 
     return before
 
 
 def _over_quota(_: Stack, cloud: Cloud) -> None:
-    cloud.set_quota("p", "us-east5-b", "v6e", 0, QuotaTier.SPOT)
+    cloud.levers.set_quota("p", "us-east5-b", "v6e", 0, QuotaTier.SPOT)
 
 
 def _unwell(state: NodeState) -> Callable[[Stack, Cloud], None]:
     def before(stack: Stack, cloud: Cloud) -> None:
         stack.up()
-        cloud.set_node_state(next(iter(cloud.nodes)), state)
+        cloud.levers.set_node_state(next(iter(cloud.ledger.nodes)), state)
 
     return before
 
@@ -99,7 +99,7 @@ def _unwell(state: NodeState) -> Callable[[Stack, Cloud], None]:
 def _beside_anothers_update(stack: Stack, cloud: Cloud) -> None:
     """gcloud writes its keys while labels change."""
     _relabelled(stack, cloud)
-    node = {"name": next(iter(cloud.nodes)), "metadata": {"startup-script": "#!", "ssh-keys": "me:key"}}
+    node = {"name": next(iter(cloud.ledger.nodes)), "metadata": {"startup-script": "#!", "ssh-keys": "me:key"}}
     tpu_api.update_node(EmulatedContext(stack.advance, [], 60), node, ["metadata"])
 
 
@@ -111,7 +111,7 @@ def _asking(**terms: Any) -> Callable[[Stack, Cloud], None]:
 
 
 def _reserved(stack: Stack, cloud: Cloud) -> None:
-    cloud.set_reservation("projects/p/locations/us-east5-b/reservations/r", "v6e", 64)
+    cloud.levers.set_reservation("projects/p/locations/us-east5-b/reservations/r", "v6e", 64)
     stack.request = wanted(tier="reserved", reservation="-", zones=["us-east5-b"])
 
 
@@ -246,7 +246,7 @@ def start_of(verb: str) -> Start:
         os.environ[emulated.TPU] = api.url
         stack = Stack(wanted(), api.advance)
         ALL[verb].before(stack, api.cloud)
-        begun = (copy.deepcopy(api.cloud.snapshot()), copy.deepcopy(stack.state), stack.request, stack.owner)
+        begun = (copy.deepcopy(api.cloud.ledger.snapshot()), copy.deepcopy(stack.state), stack.request, stack.owner)
         made = len(api.calls)
         ALL[verb].act(stack)
         return Start(*begun, tuple(api.calls[made:]))
@@ -299,7 +299,7 @@ def run(case: Case, start: Start) -> None:
     """Raises where the cloud is not as it should be afterwards."""
     ours, theirs = Pipe()
     api = TpuApi(Cloud(TIMINGS, ALL[case.verb].behaviour))
-    api.cloud.restore(start.cloud)
+    api.cloud.ledger.restore(start.cloud)
     before = _holders(api.cloud)
     actor = os.fork()  # before the emulator has threads
     if actor == 0:
@@ -395,13 +395,15 @@ def _recover(case: Case, api: TpuApi, stack: Stack, said: str) -> None:
         if case.end == SURVIVES:
             return  # its state was never lost, and one of each is there: what `destroy` does of that is known
     stack.destroy()
-    if api.cloud.requests or api.cloud.nodes:
-        raise _CaseError(f"left: {[*api.cloud.requests, *api.cloud.nodes]}")
+    if api.cloud.ledger.requests or api.cloud.ledger.nodes:
+        raise _CaseError(f"left: {[*api.cloud.ledger.requests, *api.cloud.ledger.nodes]}")
 
 
 def _holders(cloud: Cloud) -> dict[str, tuple[int, str]]:
     """Which requests are there, and which state has each."""
-    return {name: (request.number, holder_of(labels_in(cloud, name))) for name, request in cloud.requests.items()}
+    return {
+        name: (request.number, holder_of(labels_in(cloud, name))) for name, request in cloud.ledger.requests.items()
+    }
 
 
 def _recover_beside_another(case: Case, api: TpuApi, stack: Stack, before: dict[str, tuple[int, str]]) -> None:
@@ -423,15 +425,15 @@ def _recover_beside_another(case: Case, api: TpuApi, stack: Stack, before: dict[
 
 
 def _check_up(api: TpuApi, stack: Stack) -> None:
-    names = list(api.cloud.requests)
-    if len(names) != 1 or len(api.cloud.nodes) != 1:
-        raise _CaseError(f"not one of each: {names}, {list(api.cloud.nodes)}")
+    names = list(api.cloud.ledger.requests)
+    if len(names) != 1 or len(api.cloud.ledger.nodes) != 1:
+        raise _CaseError(f"not one of each: {names}, {list(api.cloud.ledger.nodes)}")
     zone = stack.state["ready"]["outputs"]["zone"]
     if names[0] != stack.request.path(zone):
         raise _CaseError(f"{names[0]} is not in {zone}")
     if planned := stack.changes():
         raise _CaseError(f"a second preview plans {planned}")
-    (node,) = api.cloud.nodes.values()
+    (node,) = api.cloud.ledger.nodes.values()
     if dict(node.message.labels).items() < stack.request.labels.items():
         raise _CaseError("labels are not as wanted")
 

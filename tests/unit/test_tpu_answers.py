@@ -61,17 +61,17 @@ def context(api: TpuApi) -> Context:
 @pytest.mark.parametrize("stays", [False, True], ids=["refused", "failed request"])
 @pytest.mark.parametrize("how", ZoneRefusal)
 def test_a_zone_that_refuses_leads_to_the_next(api: TpuApi, how: ZoneRefusal, stays: bool) -> None:
-    api.cloud.refuse(ZONES[0], how, stays=stays)
+    api.cloud.levers.refuse(ZONES[0], how, stays=stays)
     stack = Stack(wanted(tier="on-demand"), api.advance)
     stack.up()
     assert stack.state["ready"]["outputs"]["zone"] == ZONES[1]
-    assert len(api.cloud.requests) == 1
+    assert len(api.cloud.ledger.requests) == 1
     assert stack.changes() == []
 
 
 def test_no_zone_is_left_says_what_each_has_said(api: TpuApi) -> None:
-    api.cloud.refuse(ZONES[0], ZoneRefusal.LOCATION_POLICY)
-    api.cloud.set_quota("p", ZONES[1], "v6e", 0, QuotaTier.SPOT)
+    api.cloud.levers.refuse(ZONES[0], ZoneRefusal.LOCATION_POLICY)
+    api.cloud.levers.set_quota("p", ZONES[1], "v6e", 0, QuotaTier.SPOT)
     sentence = refused(Stack(wanted(), api.advance))
     assert sentence.startswith("no zone serves it: cannot create projects/p/locations/us-east5-b/queuedResources/q-s: ")
     assert "Quota limit 'TPUV6EPreemptiblePerProjectPerZoneForTPUAPI' has been exceeded" in sentence
@@ -107,9 +107,9 @@ def test_a_request_that_appears_late_is_one_and_no_orphan(start: Start, hidden: 
     api = start(Behaviour(appears_after_s=20, hidden_from=hidden))
     stack = Stack(wanted(), api.advance)
     stack.up()
-    assert (len(api.cloud.requests), stack.changes()) == (1, [])
+    assert (len(api.cloud.ledger.requests), stack.changes()) == (1, [])
     stack.destroy()
-    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+    assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
 
 
 @pytest.mark.parametrize("hidden", Hidden)
@@ -123,9 +123,9 @@ def test_killed_right_after_the_create_nothing_is_left_and_nothing_doubled(
     ask(api, killed, wanted())
     if then == "up":
         killed.up()
-        assert (len(api.cloud.requests), killed.changes()) == (1, [])
+        assert (len(api.cloud.ledger.requests), killed.changes()) == (1, [])
     killed.destroy()
-    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+    assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
 
 
 @pytest.mark.parametrize("failed", [False, True], ids=["other terms", "has failed meanwhile"])
@@ -133,14 +133,14 @@ def test_what_a_killed_up_asked_for_is_judged_once_it_is_seen(start: Start, fail
     api = start(Behaviour(appears_after_s=20, hidden_from=Hidden.GET))
     stack = guarded(api)
     if failed:
-        api.cloud.refuse(ZONES[0], ZoneRefusal.NO_CAPACITY, stays=True)
+        api.cloud.levers.refuse(ZONES[0], ZoneRefusal.NO_CAPACITY, stays=True)
     ask(api, stack, wanted(tier="on-demand"))
     stack.up()
     assert stack.state["ready"]["outputs"]["zone"] == ZONES[1 if failed else 0]
-    assert [request.tier for request in api.cloud.requests.values() if request.state == "ACTIVE"] == ["spot"]
+    assert [request.tier for request in api.cloud.ledger.requests.values() if request.state == "ACTIVE"] == ["spot"]
     assert stack.changes() == []
     stack.destroy()
-    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+    assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
 
 
 def guarded(api: TpuApi) -> Stack:
@@ -174,7 +174,7 @@ def test_a_state_that_asked_and_never_saw_waits_before_it_believes_that_nothing_
 def test_metadata_that_gcloud_has_put_on_a_node_survives_an_update(api: TpuApi) -> None:
     stack = Stack(wanted(), api.advance)
     stack.up()
-    (node,) = api.cloud.nodes.values()
+    (node,) = api.cloud.ledger.nodes.values()
     with api.lock:
         node.message.metadata["ssh-keys"] = "me:ssh-rsa AAAA"
     assert stack.changes() == [], "what others write is no drift"
@@ -186,16 +186,16 @@ def test_metadata_that_gcloud_has_put_on_a_node_survives_an_update(api: TpuApi) 
 def test_a_preview_says_that_a_waiting_request_loses_its_place_and_what_can_be_patched_later_keeps_it(
     api: TpuApi,
 ) -> None:
-    api.cloud.set_capacity(ZONES[0], "v6e", 0)
+    api.cloud.levers.set_capacity(ZONES[0], "v6e", 0)
     stack = Stack(wanted(zones=ZONES[:1]), api.advance, wait=False)
     stack.up()
     api.advance(60)
     stack.refresh()
-    (before,) = (request.number for request in api.cloud.requests.values())
+    (before,) = (request.number for request in api.cloud.ledger.requests.values())
     labels = {**wanted().labels, "team": "a"}
     stack.request = wanted(zones=ZONES[:1], labels=labels, tags=["u"], description="d")
     stack.up()
-    assert [request.number for request in api.cloud.requests.values()] == [before]
+    assert [request.number for request in api.cloud.ledger.requests.values()] == [before]
 
     resource, now = TpuRequestResource(), stack.state["request"]["outputs"]
     assert now["state"] == "WAITING_FOR_RESOURCES"
@@ -210,11 +210,11 @@ def test_a_preview_says_that_a_waiting_request_loses_its_place_and_what_can_be_p
         OnChange.UPDATE
     )
     stack.up()
-    (after,) = (request.number for request in api.cloud.requests.values())
+    (after,) = (request.number for request in api.cloud.ledger.requests.values())
     assert after != before
-    api.cloud.set_capacity(ZONES[0], "v6e", None)
+    api.cloud.levers.set_capacity(ZONES[0], "v6e", None)
     stack.destroy()
-    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+    assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
 
 
 def test_metadata_that_is_no_longer_wanted_goes(api: TpuApi) -> None:
@@ -222,14 +222,14 @@ def test_metadata_that_is_no_longer_wanted_goes(api: TpuApi) -> None:
     stack.up()
     stack.request = wanted()
     stack.up()
-    (node,) = api.cloud.nodes.values()
+    (node,) = api.cloud.ledger.nodes.values()
     assert dict(node.message.metadata) == {"startup-script": "#!"}
 
 
 def test_an_update_beside_anothers_is_tried_again(api: TpuApi) -> None:
     stack = Stack(wanted(), api.advance)
     stack.up()
-    (node,) = api.cloud.nodes.values()
+    (node,) = api.cloud.ledger.nodes.values()
     theirs = {"name": node.name, "metadata": {"startup-script": "#!", "ssh-keys": "me:ssh-rsa AAAA"}}
     tpu_api.update_node(context(api), theirs, ["metadata"])
     stack.request = wanted(description="ours")
@@ -250,24 +250,24 @@ def test_a_node_that_the_service_mends_is_said_and_left_alone(
 ) -> None:
     stack = Stack(wanted(), api.advance)
     stack.up()
-    (node,) = api.cloud.nodes.values()
-    api.cloud.set_node_state(node.name, state, health)
+    (node,) = api.cloud.ledger.nodes.values()
+    api.cloud.levers.set_node_state(node.name, state, health)
     assert stack.changes() == []
     assert stack.state["request"]["outputs"]["unwell"] == [said]
     assert f"{said}: the service mends that itself, and the request stays as it is" in stack.lines
     stack.up()
-    assert list(api.cloud.nodes.values()) == [node]
+    assert list(api.cloud.ledger.nodes.values()) == [node]
 
 
 def test_a_node_whose_repair_has_failed_is_asked_for_anew(api: TpuApi) -> None:
     stack = Stack(wanted(), api.advance)
     stack.up()
-    (node,) = api.cloud.nodes.values()
-    api.cloud.set_node_state(node.name, NodeState.UNKNOWN)
+    (node,) = api.cloud.ledger.nodes.values()
+    api.cloud.levers.set_node_state(node.name, NodeState.UNKNOWN)
     assert stack.changes() == ["request"]
     assert stack.state["request"]["outputs"]["lost"] == ["q-s"]
     stack.up()
-    (new,) = api.cloud.nodes.values()
+    (new,) = api.cloud.ledger.nodes.values()
     assert new is not node
 
 
@@ -278,7 +278,7 @@ def test_operations_that_say_more_than_googles_client_knows_are_read(start: Star
     stack.request = wanted(description="other")
     stack.up()
     stack.destroy()
-    assert api.cloud.requests == {}
+    assert api.cloud.ledger.requests == {}
 
 
 def test_a_live_node_of_another_request_is_never_deleted_for_its_name(api: TpuApi) -> None:
@@ -292,7 +292,7 @@ def test_a_live_node_of_another_request_is_never_deleted_for_its_name(api: TpuAp
         "writes one), or if that may go: gcloud compute tpus queued-resources delete q-s "
         "--zone=us-east5-b --project=p --force"
     )
-    assert len(api.cloud.nodes) == 2
+    assert len(api.cloud.ledger.nodes) == 2
 
 
 # --- flex-start ---
@@ -308,4 +308,4 @@ def test_flex_start_is_asked_of_v2alpha1_and_ends_with_its_run(api: TpuApi) -> N
     api.advance(4000)
     assert stack.changes() == ["request"]
     stack.destroy()
-    assert api.cloud.requests == {}
+    assert api.cloud.ledger.requests == {}

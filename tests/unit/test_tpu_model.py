@@ -60,7 +60,7 @@ class Stacks(RuleBasedStateMachine):
         os.environ[TPU] = self.api.url
         self.foreign = Stack(wanted("other", zones=ZONES[:1]), self.api.advance)
         self.foreign.up()
-        self.theirs = dict(self.api.cloud.requests)
+        self.theirs = dict(self.api.cloud.ledger.requests)
         self.operators = [Stack(wanted(), self._advance, wait_deadline_s=60) for _ in range(2)]
         self.kill_in = 0
 
@@ -112,16 +112,16 @@ class Stacks(RuleBasedStateMachine):
     def preempt(self) -> None:
         for name in self._ours():
             with contextlib.suppress(ValueError):
-                self.api.cloud.preempt(name)
+                self.api.cloud.levers.preempt(name)
 
     @rule(why=st.sampled_from(["no luck"]))
     def fail(self, why: str) -> None:
         for name in self._ours():
-            self.api.cloud.fail_request(name, why)
+            self.api.cloud.levers.fail_request(name, why)
 
     @rule(zone=st.sampled_from(ZONES), room=st.booleans())
     def capacity(self, zone: str, room: bool) -> None:
-        self.api.cloud.set_capacity(zone, "v6e", None if room else 0)
+        self.api.cloud.levers.set_capacity(zone, "v6e", None if room else 0)
 
     @rule(seconds=st.sampled_from([1, 10, 100, 7200]))
     def time_passes(self, seconds: float) -> None:
@@ -132,16 +132,18 @@ class Stacks(RuleBasedStateMachine):
         global _steps
         _steps += 1
         assert len(self._ours()) <= 1
-        assert {name: self.api.cloud.requests.get(name) for name in self.theirs} == self.theirs
+        assert {name: self.api.cloud.ledger.requests.get(name) for name in self.theirs} == self.theirs
 
     @contextlib.contextmanager
     def _leaves_the_others_alone(self, who: int) -> Iterator[None]:
         other, labels = self._identity(1 - who), self._labels()
         asked = self.operators[who].request.take_over
-        before = [self.api.cloud.requests[name].number for name in self._ours()]
+        before = [self.api.cloud.ledger.requests[name].number for name in self._ours()]
         yield
         if other and holder_of(labels) == other and holding(labels) != asked:
-            assert [self.api.cloud.requests[name].number for name in self._ours()] == before, "the other's is gone"
+            assert [self.api.cloud.ledger.requests[name].number for name in self._ours()] == before, (
+                "the other's is gone"
+            )
             assert self._holder() == other, "the other's was taken"
 
     def _identity(self, who: int) -> str:
@@ -156,14 +158,14 @@ class Stacks(RuleBasedStateMachine):
         return holder_of(self._labels())
 
     def _ours(self) -> list[str]:
-        return [name for name in self.api.cloud.requests if name not in self.theirs]
+        return [name for name in self.api.cloud.ledger.requests if name not in self.theirs]
 
     def _agrees(self, operator: Stack) -> None:
         (name,) = self._ours()
-        request, outputs = self.api.cloud.requests[name], operator.state["ready"]["outputs"]
+        request, outputs = self.api.cloud.ledger.requests[name], operator.state["ready"]["outputs"]
         assert name == operator.request.path(outputs["zone"])
         assert (outputs["state"], request.state) == ("ACTIVE", "ACTIVE")
-        for node in (self.api.cloud.nodes[node] for node in request.node_names):
+        for node in (self.api.cloud.ledger.nodes[node] for node in request.node_names):
             assert node.tier == operator.request.tier
             assert dict(node.message.metadata) == operator.request.metadata
             assert operator.request.labels.items() <= dict(node.message.labels).items()
@@ -212,15 +214,15 @@ def test_32_slices_among_many_foreign_requests_in_pages_of_one(api: TpuApi) -> N
     for number in range(foreign):
         label = {STACK_LABEL: "other"} if number % 2 else {}
         add(api, wanted(name=f"foreign-{number}"), label)
-    before = set(api.cloud.requests)
+    before = set(api.cloud.ledger.requests)
     stack = Stack(wanted(nodes=32), api.advance, hosts=32)
     stack.up()
-    assert len(api.cloud.nodes) == foreign + 32
+    assert len(api.cloud.ledger.nodes) == foreign + 32
     assert stack.state["ready"]["outputs"]["ready"] == 32
     assert stack.changes() == []
     stack.destroy()
-    assert set(api.cloud.requests) == before
-    assert len(api.cloud.nodes) == foreign
+    assert set(api.cloud.ledger.requests) == before
+    assert len(api.cloud.ledger.nodes) == foreign
 
 
 @pytest.mark.parametrize("skew_s", [-600, 600])
@@ -231,11 +233,11 @@ def test_clocks_ten_minutes_apart(monkeypatch: pytest.MonkeyPatch, skew_s: float
         stack.up()
         assert stack.changes() == []
         stack.destroy()
-        assert api.cloud.requests == {}
+        assert api.cloud.ledger.requests == {}
 
 
 def test_at_most_six_calls_per_minute_of_waiting(api: TpuApi) -> None:
-    api.cloud.stockout(ZONES[0], "v6e")
+    api.cloud.levers.stockout(ZONES[0], "v6e")
     stack = Stack(wanted(), api.advance, wait_deadline_s=3600)
     with pytest.raises(ResourceError, match=r"after 1h \(wait_deadline\); `pulumi up` goes on waiting"):
         stack.up()

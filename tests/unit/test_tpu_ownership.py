@@ -50,7 +50,7 @@ def refused(stack: Stack) -> str:
 
 def numbers(api: TpuApi) -> list[int]:
     """Which requests are there; one that was made anew has another number."""
-    return [request.number for request in api.cloud.requests.values()]
+    return [request.number for request in api.cloud.ledger.requests.values()]
 
 
 def elsewhere(holder: str) -> str:
@@ -69,14 +69,14 @@ def test_another_clones_up_and_destroy_leave_a_running_request_alone(
 ) -> None:
     first = stack_of(api)
     first.up()
-    before, labels = numbers(api), [dict(node.message.labels) for node in api.cloud.nodes.values()]
+    before, labels = numbers(api), [dict(node.message.labels) for node in api.cloud.ledger.nodes.values()]
     second = stack_of(api, owner, **terms)
     assert refused(second) == elsewhere(first.holding)
     assert "request" not in second.state, "what is refused is not remembered as ours"
     assert refused(second).startswith(PATH), "nor is it at the second try"
     second.destroy()
     assert (numbers(api), first.changes()) == (before, [])
-    assert [dict(node.message.labels) for node in api.cloud.nodes.values()] == labels
+    assert [dict(node.message.labels) for node in api.cloud.ledger.nodes.values()] == labels
 
 
 def test_a_clone_that_lost_its_request_does_not_take_the_others(api: TpuApi) -> None:
@@ -113,7 +113,7 @@ def test_what_a_killed_up_has_asked_for_on_other_terms_is_asked_for_anew(api: Tp
 def test_what_a_killed_up_has_asked_for_and_lost_is_asked_for_anew(api: TpuApi) -> None:
     again = killed(stack_of(api))
     before = numbers(api)
-    api.cloud.preempt(next(iter(api.cloud.nodes)))
+    api.cloud.levers.preempt(next(iter(api.cloud.ledger.nodes)))
     api.advance(60)
     again.up()
     assert len(numbers(api)) == 1 and numbers(api) != before
@@ -133,7 +133,7 @@ def test_destroy_ends_what_a_killed_up_has_asked_for_whatever_the_stack_file_say
     again = killed(first)
     assert len(numbers(api)) == 1
     again.destroy()
-    assert (numbers(api), list(api.cloud.nodes)) == ([], [])
+    assert (numbers(api), list(api.cloud.ledger.nodes)) == ([], [])
 
 
 def test_an_owner_that_changes_before_a_killed_up_changes_nothing_of_whose_it_is(api: TpuApi) -> None:
@@ -147,17 +147,17 @@ def test_an_owner_that_changes_before_a_killed_up_changes_nothing_of_whose_it_is
     stack.up()
     left = Stack(stack.request, api.advance, owner="bob", state={"guard": guard})  # `up` was killed before it wrote
     left.destroy()
-    assert (numbers(api), list(api.cloud.nodes)) == ([], [])
+    assert (numbers(api), list(api.cloud.ledger.nodes)) == ([], [])
 
 
 def test_a_node_of_ours_whose_request_is_gone_makes_room_for_the_next(api: TpuApi) -> None:
     again = killed(stack_of(api))
-    (node,) = api.cloud.nodes.values()
+    (node,) = api.cloud.ledger.nodes.values()
     with api.lock:
-        api.cloud.requests.clear()
+        api.cloud.ledger.requests.clear()
     again.up()
     assert len(numbers(api)) == 1
-    assert list(api.cloud.nodes.values()) != [node]
+    assert list(api.cloud.ledger.nodes.values()) != [node]
     assert again.changes() == []
 
 
@@ -167,14 +167,14 @@ def test_a_node_of_ours_whose_request_is_gone_makes_room_for_the_next(api: TpuAp
 def test_a_request_is_taken_over_where_the_stack_file_asks_for_it_and_it_is_said(api: TpuApi) -> None:
     first = stack_of(api)
     first.up()
-    for request in api.cloud.requests.values():
+    for request in api.cloud.ledger.requests.values():
         request.message.create_time.seconds -= 3 * 3600
     before = numbers(api)
     second = stack_of(api, "bob", take_over=first.holding, description="d")
     second.up()
     assert f"{PATH} is taken over, made 3h ago by alice from another clone or backend" in second.lines
     assert (numbers(api), second.changes()) == (before, [])
-    (node,) = api.cloud.nodes.values()
+    (node,) = api.cloud.ledger.nodes.values()
     assert (node.message.labels[OWNER_LABEL], node.message.description) == ("bob", "d")
 
     assert "request" in first.changes()
@@ -183,7 +183,7 @@ def test_a_request_is_taken_over_where_the_stack_file_asks_for_it_and_it_is_said
     assert numbers(api) == before, "what was taken over is out of reach of who had it"
     second.up()
     second.destroy()
-    assert (numbers(api), list(api.cloud.nodes)) == ([], [])
+    assert (numbers(api), list(api.cloud.ledger.nodes)) == ([], [])
 
 
 def test_a_killed_take_over_goes_on_and_its_guard_ends_what_it_has(api: TpuApi) -> None:
@@ -193,7 +193,7 @@ def test_a_killed_take_over_goes_on_and_its_guard_ends_what_it_has(api: TpuApi) 
         second = killed(stack_of(api, take_over=first.holding))
         act(second)
         first = second
-    assert (numbers(api), list(api.cloud.nodes)) == ([], [])
+    assert (numbers(api), list(api.cloud.ledger.nodes)) == ([], [])
 
 
 def test_the_key_names_one_request_of_one_state_and_never_acts_twice(api: TpuApi) -> None:
@@ -218,7 +218,7 @@ def test_an_answer_about_nodes_that_says_nothing_neither_takes_back_nor_deletes(
     first.up()
     second = stack_of(api, take_over=first.holding)
     second.up()
-    before, labels = numbers(api), [labels_in(api.cloud, name) for name in api.cloud.requests]
+    before, labels = numbers(api), [labels_in(api.cloud, name) for name in api.cloud.ledger.requests]
     for stack in (first, second):
         api.fail(FaultKind.EMPTY, "ListNodes", skip=skip)
         stack.request = wanted(labels={**stack.request.labels, "team": "a"}, take_over=stack.request.take_over)
@@ -226,7 +226,7 @@ def test_an_answer_about_nodes_that_says_nothing_neither_takes_back_nor_deletes(
             assert "go on with it there" in refused(stack)
         else:
             stack.up()
-        assert (numbers(api), [labels_in(api.cloud, name) for name in api.cloud.requests]) == (before, labels)
+        assert (numbers(api), [labels_in(api.cloud, name) for name in api.cloud.ledger.requests]) == (before, labels)
 
 
 @pytest.mark.parametrize("skip", range(3))
@@ -255,12 +255,12 @@ def test_the_nodes_of_a_request_are_listed_once_by_a_read_and_once_by_an_update(
 @pytest.mark.parametrize("why", ["waits", "other terms", "lost"])
 def test_what_is_not_whole_or_on_other_terms_is_not_taken_over(api: TpuApi, why: str) -> None:
     if why == "waits":
-        api.cloud.set_capacity(ZONES[0], "v6e", 0)
+        api.cloud.levers.set_capacity(ZONES[0], "v6e", 0)
     first = stack_of(api, zones=ZONES[:1])
     first.wait = why != "waits"
     first.up()
     if why == "lost":
-        api.cloud.preempt(next(iter(api.cloud.nodes)))
+        api.cloud.levers.preempt(next(iter(api.cloud.ledger.nodes)))
         api.advance(60)
     before = numbers(api)
     terms = {"tier": "on-demand"} if why == "other terms" else {}
@@ -290,7 +290,7 @@ def old(api: TpuApi, monkeypatch: pytest.MonkeyPatch) -> Stack:
     stack.up()
     monkeypatch.undo()
     monkeypatch.setenv(TPU, api.url)
-    (node,) = api.cloud.nodes.values()
+    (node,) = api.cloud.ledger.nodes.values()
     assert STATE_LABEL not in node.message.labels
     return of_0_1_0(stack)
 
@@ -307,7 +307,7 @@ def test_a_state_of_0_1_0_goes_on_with_its_request(api: TpuApi, old: Stack) -> N
 
 def test_what_a_killed_up_of_a_state_of_0_1_0_has_asked_for_is_its_own(api: TpuApi, old: Stack) -> None:
     before = copy.deepcopy(old.state)
-    api.cloud.preempt(next(iter(api.cloud.nodes)))
+    api.cloud.levers.preempt(next(iter(api.cloud.ledger.nodes)))
     api.advance(60)
     old.up()
     again = Stack(old.request, api.advance, state=before)
@@ -352,20 +352,20 @@ def test_the_state_that_made_a_request_changes_its_terms_and_its_owner(api: TpuA
     stack.request, stack.owner = stack_of(api, "bob", description="d").request, "bob"
     stack.up()
     assert stack.changes() == []
-    (node,) = api.cloud.nodes.values()
+    (node,) = api.cloud.ledger.nodes.values()
     assert (node.message.labels[OWNER_LABEL], node.message.description) == ("bob", "d")
     stack.destroy()
     assert numbers(api) == []
 
 
 def test_a_wait_does_not_delete_what_somebody_has_asked_for_anew(api: TpuApi) -> None:
-    api.cloud.stockout(ZONES[0], "v6e")
+    api.cloud.levers.stockout(ZONES[0], "v6e")
     waiting = stack_of(api, zones=ZONES[:1], valid_until_s=120)
     other = stack_of(api, zones=ZONES[:1], valid_until_s=120)
     inner = waiting.advance
 
     def asked_anew(seconds: float) -> None:
-        if "ready" in other.state or not api.cloud.requests or "request" not in waiting.state:
+        if "ready" in other.state or not api.cloud.ledger.requests or "request" not in waiting.state:
             inner(seconds)
             return
         waiting.advance = inner
@@ -377,7 +377,7 @@ def test_a_wait_does_not_delete_what_somebody_has_asked_for_anew(api: TpuApi) ->
 
     waiting.advance = asked_anew
     assert "somebody has deleted it, or has it now; run `pulumi up`, which asks for it again" in refused(waiting)
-    assert len(api.cloud.requests) == 1
+    assert len(api.cloud.ledger.requests) == 1
 
 
 def test_a_node_is_known_by_its_request_whether_the_project_is_an_id_or_a_number() -> None:

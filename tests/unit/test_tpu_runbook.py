@@ -38,19 +38,19 @@ def test_a_request_of_that_name_without_our_label_is_never_touched(api: TpuApi) 
         "--zone=us-east5-b --project=p --force"
     )
     stack.destroy()
-    assert len(api.cloud.requests) == 1
+    assert len(api.cloud.ledger.requests) == 1
 
 
 def test_what_another_clone_has_is_refused_and_a_wait_for_what_is_gone_says_so(api: TpuApi) -> None:
     first, second = (Stack(wanted(), api.advance, wait_deadline_s=60) for _ in range(2))
-    api.cloud.stockout("us-east5-b", "v6e")
+    api.cloud.levers.stockout("us-east5-b", "v6e")
     assert "after 1m (wait_deadline); `pulumi up` goes on waiting, `pulumi destroy` gives it up" in refused(first)
     assert "is WAITING_FOR_RESOURCES and made just now, by alice from another clone or backend" in refused(second)
     inner = first.advance
 
     def deleted_meanwhile(seconds: float) -> None:
         first.advance = inner
-        for name in list(api.cloud.requests):
+        for name in list(api.cloud.ledger.requests):
             api.cloud.delete_request(name, force=True)
         inner(seconds + 60)
 
@@ -70,7 +70,7 @@ def test_the_guard_says_what_the_state_did_not_know(api: TpuApi) -> None:
     stack.destroy()
     request = "projects/p/locations/us-east5-b/queuedResources/q-s"
     assert f"deleted {request}, which the state did not know" in stack.lines
-    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+    assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
 
 
 @pytest.mark.parametrize("how", QuotaRefusal)
@@ -80,7 +80,7 @@ def test_quota_is_said_however_the_service_refuses(
 ) -> None:
     with TpuApi(Cloud(TIMINGS, Behaviour(quota_refusal=how, create_ends=ends))) as api:
         monkeypatch.setenv(TPU, api.url)
-        api.cloud.set_quota("p", "us-east5-b", "v6e", 0, QuotaTier.SPOT)
+        api.cloud.levers.set_quota("p", "us-east5-b", "v6e", 0, QuotaTier.SPOT)
         stack = Stack(wanted(zones=ZONES[:1]), api.advance, wait_deadline_s=600)
         sentence = refused(stack)
         assert "Quota limit 'TPUV6EPreemptiblePerProjectPerZoneForTPUAPI' has been exceeded" in " ".join(
@@ -88,11 +88,11 @@ def test_quota_is_said_however_the_service_refuses(
         )
         assert "POST http" not in sentence
         stack.destroy()
-        assert api.cloud.requests == {}
+        assert api.cloud.ledger.requests == {}
 
 
 def test_quota_of_one_zone_sends_the_request_to_the_next(api: TpuApi) -> None:
-    api.cloud.set_quota("p", "us-east5-b", "v6e", 0, QuotaTier.SPOT)
+    api.cloud.levers.set_quota("p", "us-east5-b", "v6e", 0, QuotaTier.SPOT)
     stack = Stack(wanted(), api.advance)
     stack.up()
     assert stack.state["ready"]["outputs"]["zone"] == "us-east5-a"
@@ -100,34 +100,34 @@ def test_quota_of_one_zone_sends_the_request_to_the_next(api: TpuApi) -> None:
 
 
 def test_a_stopped_wait_goes_on_at_the_next_up(api: TpuApi) -> None:
-    api.cloud.stockout("us-east5-b", "v6e")
+    api.cloud.levers.stockout("us-east5-b", "v6e")
     stack = Stack(wanted(), api.advance, wait_deadline_s=60)
     refused(stack)
     assert stack.state["ready"]["failed"]
-    (before,) = api.cloud.requests.values()
+    (before,) = api.cloud.ledger.requests.values()
     number = before.number
-    api.cloud.set_capacity("us-east5-b", "v6e", None)
+    api.cloud.levers.set_capacity("us-east5-b", "v6e", None)
     stack.up()
-    assert [request.number for request in api.cloud.requests.values()] == [number]
+    assert [request.number for request in api.cloud.ledger.requests.values()] == [number]
     assert stack.state["ready"]["outputs"]["ready"] == 1
 
 
 def test_new_metadata_of_a_request_without_nodes_asks_anew(api: TpuApi) -> None:
-    api.cloud.stockout("us-east5-b", "v6e")
+    api.cloud.levers.stockout("us-east5-b", "v6e")
     stack = Stack(wanted(), api.advance, wait=False)
     stack.up()
     stack.request = wanted(metadata={"startup-script": "#! other"})
-    api.cloud.set_capacity("us-east5-b", "v6e", None)
+    api.cloud.levers.set_capacity("us-east5-b", "v6e", None)
     stack.wait = True
     stack.up()
-    (node,) = api.cloud.nodes.values()
+    (node,) = api.cloud.ledger.nodes.values()
     assert dict(node.message.metadata) == {"startup-script": "#! other"}
 
 
 def test_what_somebody_changed_on_a_node_is_drift_and_is_put_back(api: TpuApi) -> None:
     stack = Stack(wanted(), api.advance)
     stack.up()
-    (node,) = api.cloud.nodes.values()
+    (node,) = api.cloud.ledger.nodes.values()
     with api.lock:
         node.message.labels["team"] = "theirs"
     assert stack.changes() == ["request"]
@@ -142,7 +142,7 @@ def test_a_fault_of_the_request_itself_is_not_tried_everywhere(api: TpuApi) -> N
     Stack(wanted("first", data_disks=disks), api.advance).up()
     stack = Stack(wanted(data_disks=disks), api.advance)
     assert "can be attached to one node only in read-write mode.), and was deleted; mend what it says" in refused(stack)
-    assert len(api.cloud.requests) == 1
+    assert len(api.cloud.ledger.requests) == 1
 
 
 def test_secrets_and_traces_are_in_no_sentence(api: TpuApi) -> None:
@@ -174,7 +174,7 @@ def test_a_fault_after_the_request_is_there_is_a_sentence_and_the_next_up_goes_o
     fault = api.fail(kind, rpc)
     assert sentence in refused(stack)
     stack.up()
-    assert (fault.happened, len(api.cloud.requests), stack.changes()) == (1, 1, [])
+    assert (fault.happened, len(api.cloud.ledger.requests), stack.changes()) == (1, 1, [])
 
 
 @pytest.mark.parametrize("kind", [FaultKind.EMPTY, FaultKind.OPERATION_ERROR_AFTER], ids=lambda kind: kind.name)
@@ -183,11 +183,11 @@ def test_a_fault_that_passes_while_deleting_leaves_nothing(api: TpuApi, kind: Fa
     stack.up()
     fault = api.fail(kind, "GetQueuedResource" if kind is FaultKind.EMPTY else "DeleteQueuedResource")
     stack.destroy()
-    assert (fault.happened, api.cloud.requests, api.cloud.nodes) == (1, {}, {})
+    assert (fault.happened, api.cloud.ledger.requests, api.cloud.ledger.nodes) == (1, {}, {})
 
 
 def test_a_zone_that_forbids_ends_a_move_with_its_sentence(api: TpuApi) -> None:
-    api.cloud.stockout("us-east5-b", "v6e")
+    api.cloud.levers.stockout("us-east5-b", "v6e")
     stack = Stack(wanted(valid_until_s=20), api.advance)
     api.fail(FaultKind.DENIED, "CreateQueuedResource", skip=1)
     assert "cannot create projects/p/locations/us-east5-a/queuedResources/q-s" in refused(stack)
@@ -207,6 +207,6 @@ def test_a_changed_prefix_leaves_nothing_of_the_old_name(api: TpuApi) -> None:
     stack.up()
     stack.request = dataclasses.replace(stack.request, name="r")
     stack.up()
-    assert [name.rpartition("/")[2] for name in api.cloud.requests] == ["r"]
+    assert [name.rpartition("/")[2] for name in api.cloud.ledger.requests] == ["r"]
     stack.destroy()
-    assert api.cloud.requests == {}
+    assert api.cloud.ledger.requests == {}

@@ -70,8 +70,8 @@ def wanted(stack: str = "s", **changes: Any) -> QueuedResourceInputs:
 
 def labels_in(cloud: Cloud, name: str) -> dict[str, str]:
     """Of a request that is there, with the state that has taken it over."""
-    request = cloud.requests[name]
-    nodes = [cloud.nodes[node].message for node in request.node_names if node in cloud.nodes]
+    request = cloud.ledger.requests[name]
+    nodes = [cloud.ledger.nodes[node].message for node in request.node_names if node in cloud.ledger.nodes]
     return tpu_cleanup.labels_of(tpu_api.types().QueuedResource.wrap(request.message), nodes)
 
 

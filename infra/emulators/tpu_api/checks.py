@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,8 +15,7 @@ from typing import Any
 from infra import hardware
 from infra.emulators.tpu_api import errors, messages
 from infra.emulators.tpu_api.errors import ApiError, Code
-from infra.emulators.tpu_api.extras import Extras
-from infra.emulators.tpu_api.records import CapacityTier
+from infra.emulators.tpu_api.records import CapacityTier, Extras
 from infra.hardware import Accelerator, Api
 
 # ids of requests and nodes: the regex of the client's docstrings
@@ -34,16 +32,8 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 # Beside those of the hardware table; its rows name the newest only.
 _OTHER_RUNTIMES = ("tpu-ubuntu2204-base", "tpu-vm-tf-2.17.0-pjrt", "v2-tpuv5-litepod")
 _OUTPUT_ONLY = (
-    "name",
-    "state",
-    "health_description",
-    "create_time",
-    "network_endpoints",
-    "id",
-    "api_version",
-    "symptoms",
-    "queued_resource",
-    "multislice_node",
+    *("name", "id", "state", "health_description", "create_time", "network_endpoints", "api_version", "symptoms"),
+    *("queued_resource", "multislice_node"),
 )
 _PROVISIONING_MODELS = ("STANDARD", "SPOT", "RESERVATION_BOUND", "FLEX_START")
 _LONGEST_RUN_S = 7 * 86_400.0
@@ -104,11 +94,6 @@ def zones() -> tuple[str, ...]:
 @cache
 def runtime_versions() -> tuple[str, ...]:
     return tuple(sorted({row.runtime_version for row in offered() if row.runtime_version} | {*_OTHER_RUNTIMES}))
-
-
-def check_zone(place: Place) -> None:
-    if place.zone not in zones():
-        raise errors.no_such_location(project_number(place.project), place.zone)
 
 
 def check_id(kind: str, name: str) -> None:
@@ -215,8 +200,7 @@ def without_outputs(node: Any) -> Any:
     return copy
 
 
-def check_mask(paths: Iterable[str]) -> None:
-    paths = list(paths)
+def check_mask(paths: list[str]) -> None:
     if not paths:
         raise invalid("update_mask", "it is required")
     for path in paths:
@@ -242,16 +226,14 @@ def _node_ids(request_id: str, spec: Any) -> list[str]:
     return [spec.node_id]
 
 
-@cache
-def _types() -> dict[str, Accelerator]:
-    return {str(row.accelerator_type): row for row in offered()}
-
-
 def _row(place: Place, node: Any) -> Accelerator:
     configured = node.HasField("accelerator_config")
     if bool(node.accelerator_type) == configured:
         raise invalid("node.accelerator_type", "give it or accelerator_config, not both")
-    row = _configured(node.accelerator_config) if configured else _types().get(node.accelerator_type)
+    config = node.accelerator_config
+    asked = (messages.plain(config).get("type", ""), config.topology) if configured else node.accelerator_type
+    named = (row for row in offered() if asked in (row.accelerator_type, (config_type(row), row.topology_text)))
+    row = next(named, None)
     if row is None or place.zone not in row.zones:
         raise errors.not_in_zone(asked_accelerator(node), place.zone)
     return row
@@ -261,11 +243,6 @@ def asked_accelerator(node: Any) -> str:
     """The accelerator as refusals name it: with its topology where the request had one (our choice)."""
     config = messages.plain(node.accelerator_config)
     return node.accelerator_type or f"{config.get('type', '')} {config.get('topology', '')}"
-
-
-def _configured(config: Any) -> Accelerator | None:
-    kind = messages.plain(config).get("type", "")
-    return next((row for row in offered() if config_type(row) == kind and row.topology_text == config.topology), None)
 
 
 def config_type(row: Accelerator) -> str:

@@ -55,11 +55,8 @@ class Emulator(Protocol):
 
     @property
     def fail(self) -> Callable[..., Fault]: ...
-
     def release_all(self) -> None: ...
-
     def save(self) -> None: ...
-
     def tick(self) -> None: ...
 
 
@@ -94,92 +91,82 @@ def page() -> bytes:
 
 def state(api: Emulator) -> dict[str, Any]:
     """What the page shows: no metadata of nodes, no bodies of calls."""
-    cloud = api.cloud
+    ledger = api.cloud.ledger
     return {
-        "now_s": cloud.now_s,
+        "now_s": ledger.now_s,
         "speed": api.speed,
-        "requests": [_request(api, name) for name in sorted(cloud.requests)],
-        "nodes": [_node(api, name) for name in sorted(cloud.nodes)],
+        "requests": [_request(api, name) for name in sorted(ledger.requests)],
+        "nodes": [_node(api, name) for name in sorted(ledger.nodes)],
         "capacities": _capacities(api),
         "quotas": _quotas(api),
         "reservations": _reservations(api),
-        "refused": [vars(refused) for refused in cloud.pools.refused],
-        "operations": [_operation(api, name) for name in list(cloud.operations)[-_RECENT:]][::-1],
+        "refused": [vars(refused) for refused in ledger.pools.refused],
+        "operations": [_operation(api, name) for name in list(ledger.operations)[-_RECENT:]][::-1],
         "calls": [call.to_json() for call in api.calls[-_RECENT:]][::-1],
         "faults": [fault.to_json() for fault in api.faults if fault.times],
-        "events": [vars(event) for event in cloud.events[-_RECENT:]][::-1],
+        "events": [vars(event) for event in ledger.events[-_RECENT:]][::-1],
         "call_count": api.calls[-1].number if api.calls else 0,
     }
 
 
 def _request(api: Emulator, name: str) -> dict[str, Any]:
-    request = api.cloud.requests[name]
-    nodes = [api.cloud.nodes[node] for node in request.node_names if node in api.cloud.nodes]
-    row, place = find(request.accelerator), Place.of(name)
-    return {
-        "name": name,
-        "id": name.rpartition("/")[2],
-        "project": place.project,
-        "zone": place.zone,
+    request = api.cloud.ledger.requests[name]
+    nodes = [api.cloud.ledger.nodes[node] for node in request.node_names if node in api.cloud.ledger.nodes]
+    row, slices = find(request.accelerator), len(request.node_names)
+    return _named(name) | {
         "accelerator": request.accelerator,
-        "slices": len(request.node_names),
-        "chips": row.chips * len(request.node_names),
+        "slices": slices,
+        "chips": row.chips * slices,
         "tier": request.tier,
         "state": request.state,
         "since_s": request.since_s,
-        "create_s": request.create_s,
         "expires_s": request.expires_s,
         "failure": request.failure.message if request.failure else "",
-        "initiator": request.initiator,
-        "hosts": row.hosts * len(request.node_names),
-        "hosts_ready": sum(api.cloud.hosts_ready(node) for node in nodes),
+        "hosts": row.hosts * slices,
+        "hosts_ready": sum(api.cloud.levers.hosts_ready(node) for node in nodes),
         "labels": dict(request.message.tpu.node_spec[0].node.labels),
     }
 
 
 def _node(api: Emulator, name: str) -> dict[str, Any]:
-    node, place = api.cloud.nodes[name], Place.of(name)
-    shown = api.cloud.node_view(node)
-    return {
-        "name": name,
-        "id": name.rpartition("/")[2],
-        "project": place.project,
-        "zone": place.zone,
+    node, ready = api.cloud.ledger.nodes[name], api.cloud.ledger.host_ready
+    hosts = [ready in api.cloud.levers.guest_attributes(node, worker) for worker in range(len(node.hosts))]
+    return _named(name) | {
         "accelerator": node.accelerator,
         "tier": node.tier,
         "state": node.state,
         "health": node.health,
         "health_description": node.health_description,
-        "request": node.request.rpartition("/")[2],
-        "hosts": [
-            api.cloud.host_ready in api.cloud.guest_attributes(node, worker) for worker in range(len(node.hosts))
-        ],
-        "hosts_ready": api.cloud.hosts_ready(node),
+        "hosts": hosts,
+        "hosts_ready": sum(hosts),
         "maintenance": node.maintenance.get("windowStartTime", ""),
-        "labels": dict(shown.labels),
-        "tags": list(shown.tags),
-        "disks": [disk.source_disk for disk in shown.data_disks],
+        "labels": dict(node.message.labels),
     }
 
 
+def _named(name: str) -> dict[str, Any]:
+    place = Place.of(name)
+    return {"name": name, "id": name.rpartition("/")[2], "project": place.project, "zone": place.zone}
+
+
 def _operation(api: Emulator, name: str) -> dict[str, Any]:
-    operation = api.cloud.operations[name]
+    operation = api.cloud.ledger.operations[name]
     return {
         "id": name.rpartition("/")[2],
         "verb": operation.verb,
         "target": "/".join(operation.target.split("/")[4:]),
         "create_s": operation.create_s,
-        "done": operation.is_done(api.cloud.now_s),
+        "done": operation.is_done(api.cloud.ledger.now_s),
         "error": operation.failure.message if operation.failure else "",
     }
 
 
 def _capacities(api: Emulator) -> list[dict[str, Any]]:
     """Every limit that was set, and every family that is in use somewhere."""
-    pools = api.cloud.pools
-    claims = [claim for claim in api.cloud.capacity_claims() if claim.tier is not CapacityTier.RESERVED]
+    pools = api.cloud.ledger.pools
+    claims = [claim for claim in api.cloud.ledger.capacity_claims() if claim.tier is not CapacityTier.RESERVED]
     shown = {(limit.zone, limit.accelerator): limit.chips for limit in pools.capacities}
-    drawing = [request for request in api.cloud.requests.values() if request.tier is not CapacityTier.RESERVED]
+    drawing = [request for request in api.cloud.ledger.requests.values() if request.tier is not CapacityTier.RESERVED]
     places = {(Place.of(request.name).zone, find(request.accelerator).family) for request in drawing}
     places |= {(claim.zone, claim.row.family) for claim in claims}
     return [
@@ -194,22 +181,22 @@ def _capacities(api: Emulator) -> list[dict[str, Any]]:
 
 
 def _quotas(api: Emulator) -> list[dict[str, Any]]:
-    claims = api.cloud.quota_claims()
+    claims = api.cloud.ledger.quota_claims()
     return [
         {
             **vars(limit),
             "unit": quota_unit(limit.family),
             "used": sum(claim.quota_units for claim in claims if limit.concerns(claim)),
         }
-        for limit in api.cloud.pools.quotas
+        for limit in api.cloud.ledger.pools.quotas
     ]
 
 
 def _reservations(api: Emulator) -> list[dict[str, Any]]:
-    claims = api.cloud.capacity_claims()
+    claims = api.cloud.ledger.capacity_claims()
     return [
         {**vars(reservation), "used": sum(claim.chips for claim in claims if claim.reservation == reservation.name)}
-        for reservation in api.cloud.pools.reservations
+        for reservation in api.cloud.ledger.pools.reservations
     ]
 
 
@@ -219,22 +206,21 @@ def _error(message: str) -> bytes:
 
 def _refuse(api: Emulator, arguments: dict[str, Any]) -> None:
     how = arguments.pop("how")
-    api.cloud.refuse(arguments.pop("zone"), None if how is None else ZoneRefusal(how), **arguments)
+    api.cloud.levers.refuse(arguments.pop("zone"), None if how is None else ZoneRefusal(how), **arguments)
 
 
 def _quota(api: Emulator, arguments: dict[str, Any]) -> None:
     tier = QuotaTier(arguments.pop("tier", QuotaTier.ON_DEMAND))
-    api.cloud.set_quota(**arguments, tier=tier)
+    api.cloud.levers.set_quota(**arguments, tier=tier)
 
 
 def _attribute(api: Emulator, arguments: dict[str, Any]) -> None:
     node, worker = arguments.pop("node"), arguments.pop("worker")
-    api.cloud.set_guest_attribute(node, worker, GuestAttribute(**arguments))
+    api.cloud.levers.set_guest_attribute(node, worker, GuestAttribute(**arguments))
 
 
 def _set_node(api: Emulator, arguments: dict[str, Any]) -> None:
-    node, state = arguments.pop("node"), NodeState(arguments.pop("state"))
-    api.cloud.set_node_state(node, state, **arguments)
+    api.cloud.levers.set_node_state(state=NodeState(arguments.pop("state")), **arguments)
 
 
 def _add_fault(api: Emulator, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -258,23 +244,23 @@ _ACTS: dict[tuple[str, str], _Act] = {
     ("GET", "/_/state"): lambda api, _: state(api),
     ("GET", "/_/calls"): lambda api, _: [call.to_json() for call in api.calls],
     ("DELETE", "/_/calls"): lambda api, _: api.calls.clear(),
-    ("POST", "/_/advance"): lambda api, arguments: api.cloud.advance(arguments["seconds"]),
-    ("POST", "/_/capacity"): lambda api, arguments: api.cloud.set_capacity(**arguments),
-    ("POST", "/_/stockout"): lambda api, arguments: api.cloud.stockout(**arguments),
+    ("POST", "/_/advance"): lambda api, arguments: api.cloud.transitions.advance(arguments["seconds"]),
+    ("POST", "/_/capacity"): lambda api, arguments: api.cloud.levers.set_capacity(**arguments),
+    ("POST", "/_/stockout"): lambda api, arguments: api.cloud.levers.stockout(**arguments),
     ("POST", "/_/refuse"): _refuse,
     ("POST", "/_/quota"): _quota,
-    ("POST", "/_/reservation"): lambda api, arguments: api.cloud.set_reservation(**arguments),
-    ("POST", "/_/preempt"): lambda api, arguments: api.cloud.preempt(**arguments),
-    ("POST", "/_/fail"): lambda api, arguments: api.cloud.fail_request(**arguments),
-    ("POST", "/_/ready"): lambda api, arguments: api.cloud.set_host_ready(arguments.pop("node"), **arguments),
+    ("POST", "/_/reservation"): lambda api, arguments: api.cloud.levers.set_reservation(**arguments),
+    ("POST", "/_/preempt"): lambda api, arguments: api.cloud.levers.preempt(**arguments),
+    ("POST", "/_/fail"): lambda api, arguments: api.cloud.levers.fail_request(**arguments),
+    ("POST", "/_/ready"): lambda api, arguments: api.cloud.levers.set_host_ready(**arguments),
     ("POST", "/_/attribute"): _attribute,
     ("POST", "/_/node"): _set_node,
-    ("POST", "/_/maintenance"): lambda api, arguments: api.cloud.set_maintenance(arguments.pop("node"), **arguments),
+    ("POST", "/_/maintenance"): lambda api, arguments: api.cloud.levers.set_maintenance(**arguments),
     ("POST", "/_/speed"): _set_speed,
     ("GET", "/_/faults"): lambda api, _: [fault.to_json() for fault in api.faults],
     ("POST", "/_/faults"): _add_fault,
     ("DELETE", "/_/faults"): _forget_faults,
     ("POST", "/_/release"): lambda api, _: api.release_all(),
-    ("GET", "/_/snapshot"): lambda api, _: api.cloud.snapshot(),
-    ("POST", "/_/restore"): lambda api, arguments: api.cloud.restore(arguments),
+    ("GET", "/_/snapshot"): lambda api, _: api.cloud.ledger.snapshot(),
+    ("POST", "/_/restore"): lambda api, arguments: api.cloud.ledger.restore(arguments),
 }

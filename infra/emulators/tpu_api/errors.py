@@ -81,14 +81,8 @@ class ApiError(Exception):
         return RpcStatus(self.code.number, self.message)
 
     def to_json(self) -> dict[str, Any]:
-        error: dict[str, Any] = {
-            "code": self.code.http_status,
-            "message": self.message,
-            "status": self.code.name,
-        }
-        if self.details:
-            error["details"] = self.details
-        return {"error": error}
+        error: dict[str, Any] = {"code": self.code.http_status, "message": self.message, "status": self.code.name}
+        return {"error": error | ({"details": self.details} if self.details else {})}
 
 
 def _error_info(reason: str, domain: str, **metadata: str) -> dict[str, Any]:
@@ -102,14 +96,10 @@ def _error_info(reason: str, domain: str, **metadata: str) -> dict[str, Any]:
 
 def over_quota(project_number: str, quota: str, limit: int, where: str) -> ApiError:
     """Too many chips, as seen in 2025-08: a QuotaFailure and no ErrorInfo. `where` is `zone Z` or `region R`."""
+    description = f"Quota '{quota}' exhausted. Limit {limit} in {where}"
     failure: dict[str, Any] = {
         "@type": "type.googleapis.com/google.rpc.QuotaFailure",
-        "violations": [
-            {
-                "subject": f"project:{project_number}",
-                "description": f"Quota '{quota}' exhausted. Limit {limit} in {where}",
-            }
-        ],
+        "violations": [{"subject": f"project:{project_number}", "description": description}],
     }
     message = f"Quota limit '{quota}' has been exceeded. Limit: {limit} in {where}."
     return ApiError(Code.RESOURCE_EXHAUSTED, message, details=[failure])
@@ -117,7 +107,6 @@ def over_quota(project_number: str, quota: str, limit: int, where: str) -> ApiEr
 
 def too_many_calls(project_number: str) -> ApiError:
     """Too many calls a minute, as Google's API infrastructure says it of any API. The limit's name is our choice."""
-    metric, limit = f"{_SERVICE}/default", "DefaultRequestsPerMinutePerProject"
     message = (
         "Quota exceeded for quota metric 'Requests' and limit 'Requests per minute' of service "
         f"'{_SERVICE}' for consumer 'project_number:{project_number}'."
@@ -126,10 +115,10 @@ def too_many_calls(project_number: str) -> ApiError:
         "RATE_LIMIT_EXCEEDED",
         _INFRASTRUCTURE,
         consumer=f"projects/{project_number}",
-        quota_limit=limit,
+        quota_limit="DefaultRequestsPerMinutePerProject",
         quota_limit_value="600",
         quota_location="global",
-        quota_metric=metric,
+        quota_metric=f"{_SERVICE}/default",
     )
     return ApiError(Code.RESOURCE_EXHAUSTED, message, details=[info])
 

@@ -11,29 +11,18 @@ then; that runDuration gains its terminationTime with ACTIVE; that fields of a n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from infra.emulators.tpu_api import messages
-from infra.emulators.tpu_api.records import Node, Request, RequestState
+from infra.emulators.tpu_api.records import Extras, Node, Request, RequestState
 
 V2, V2ALPHA1 = "v2", "v2alpha1"
 _OF_REQUEST = ("provisioningModel", "runDuration", "bestEffort", "trafficConfig")
 _OF_NODE = ("autocheckpointEnabled", "bootDiskConfig", "upcomingMaintenance")
 _OF_SCHEDULING = ("provisioningModel", "reservationName", "terminationTimestamp")
 _TIERS = {"SPOT": "spot", "RESERVATION_BOUND": "reserved"}  # a node's provisioningModel, in v2's words
-_API_VERSION_NUMBERS = {4: 3}  # of Node.ApiVersion: V2 and V2_ALPHA1
-
-
-@dataclass
-class Extras:
-    """What a queued resource of v2alpha1 has beyond one of v2."""
-
-    request: dict[str, Any] = field(default_factory=dict[str, Any])
-    guaranteed: dict[str, Any] = field(default_factory=dict[str, Any])
-    slices: dict[str, Any] = field(default_factory=dict[str, Any])  # of multiNodeParams
-    node: dict[str, Any] = field(default_factory=dict[str, Any])
-    scheduling: dict[str, Any] = field(default_factory=dict[str, Any])
+_API_VERSIONS = {V2: V2ALPHA1, "V2": "V2_ALPHA1", 4: 3}  # of an operation; Node.ApiVersion by name and by number
 
 
 def taken_from(values: Any) -> tuple[Any, Extras]:
@@ -137,7 +126,7 @@ def _add_to_request(shown: dict[str, Any], version: str, request: Request) -> No
         spec["node"] |= {"bootDisk": {}, "useTpuVm": True}
     if version != V2ALPHA1:
         return
-    extras = Extras(**request.extras)
+    extras = request.extras
     shown |= extras.request
     if extras.guaranteed:
         shown["guaranteed"] = {**shown.get("guaranteed", {}), **extras.guaranteed}
@@ -156,9 +145,5 @@ def _respell(shown: dict[str, Any]) -> None:
     if "@type" in shown:
         shown["@type"] = shown["@type"].replace("google.cloud.tpu.v2.", "google.cloud.tpu.v2alpha1.")
     version = shown.get("apiVersion")
-    if version == "v2":  # of an operation
-        shown["apiVersion"] = V2ALPHA1
-    elif version == "V2":
-        shown["apiVersion"] = "V2_ALPHA1"
-    elif version in _API_VERSION_NUMBERS:
-        shown["apiVersion"] = _API_VERSION_NUMBERS[version]
+    if version in _API_VERSIONS:
+        shown["apiVersion"] = _API_VERSIONS[version]

@@ -1,15 +1,15 @@
 """What can go wrong with a call, and with which one.
 
-Owns the kinds and which call a fault hits. Refuses to own what happens then (server.py).
+Owns the kinds and which call a fault matches. Refuses to own what happens then (server.py).
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from infra.emulators.http_server import ChosenCalls
 
 
 class FaultKind(Enum):
@@ -56,25 +56,14 @@ _WITH_EFFECT = {
 
 
 @dataclass
-class Fault:
-    """What goes wrong with the next `times` calls that match, after `skip` that do not.
-
-    A fault of an operation matches only calls that answer with one. `held` is set while a call waits (TIMEOUT, SLOW);
-    `release` lets it go on: at that moment a test may kill the client.
-    """
+class Fault(ChosenCalls):
+    """What goes wrong with some calls. A fault of an operation matches only calls that answer with one."""
 
     kind: FaultKind
     rpc: str = ""  # the call's name, for example CreateQueuedResource; "" is any
-    method: str = ""  # HTTP
-    path: str = ""  # a part of the path with its query
-    skip: int = 0
-    times: int = 1
     retry_after_s: int = 1
     delay_s: float = 30
     number: int = 0
-    happened: int = 0
-    held: threading.Event = field(default_factory=threading.Event)
-    release: threading.Event = field(default_factory=threading.Event)
 
     def matches(self, call: Call) -> bool:
         return (
@@ -112,16 +101,3 @@ class Call:
     def to_json(self) -> dict[str, Any]:
         """The call without its body, which may hold secrets in the metadata of a node."""
         return {key: value for key, value in vars(self).items() if key != "body"}
-
-
-def next_fault(faults: Sequence[Fault], call: Call) -> Fault | None:
-    """The first fault that hits this call; counts down those that skip it."""
-    for fault in faults:
-        if fault.times and fault.matches(call):
-            if fault.skip:
-                fault.skip -= 1
-                continue
-            fault.times -= 1
-            fault.happened += 1
-            return fault
-    return None

@@ -6,15 +6,22 @@ own when anything changes: transitions.py, cloud.py.
 
 from __future__ import annotations
 
-import dataclasses
-import time
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationError,
+    WrapSerializer,
+)
 
 from infra.emulators.tpu_api import errors, messages, views
 from infra.emulators.tpu_api.checks import Place, project_number
-from infra.emulators.tpu_api.errors import ApiError, Code
-from infra.emulators.tpu_api.extras import Shown
-from infra.emulators.tpu_api.pools import Claim, Pools, claim_of, quota_name
+from infra.emulators.tpu_api.errors import ApiError, Code, RpcStatus
+from infra.emulators.tpu_api.pools import Claim, Pools, quota_name
 from infra.emulators.tpu_api.records import (
     HOST_READY,
     Behaviour,
@@ -23,56 +30,64 @@ from infra.emulators.tpu_api.records import (
     Node,
     Operation,
     Request,
-    RpcStatus,
     SentRequest,
     Timings,
-    node_from_json,
-    operation_from_json,
-    request_from_json,
-    to_json,
 )
+from infra.hardware import find
 
 _REQUEST_ID_KEPT_S = 3600  # our choice: no source says for how long a request id is remembered
 _MAX_EVENTS = 1000
 
 
-class Ledger:
-    """`now_s` is seconds since 1970."""
+def _by_name(records: list[dict[str, Any]]) -> dict[str, Any]:
+    return {record["name"]: record for record in records}
 
-    def __init__(
-        self,
-        timings: Timings | None = None,
-        behaviour: Behaviour | None = None,
-        now_s: float | None = None,
-        host_ready: GuestAttribute = HOST_READY,
-    ) -> None:
-        self.timings = timings or Timings()
-        self.behaviour = behaviour or Behaviour()
-        self.now_s = time.time() if now_s is None else now_s
-        self.host_ready = host_ready
-        self.pools = Pools()
-        self.requests: dict[str, Request] = {}
-        self.nodes: dict[str, Node] = {}
-        self.operations: dict[str, Operation] = {}
-        self.sent: dict[str, SentRequest] = {}
-        self.events: list[Event] = []
-        self.projects: list[str] = []  # ids, as far as anybody named one
-        self.revision: int = 0  # counts what has happened
-        self._number = 0
+
+def _without_names(records: dict[str, Any], plain: SerializerFunctionWrapHandler) -> list[Any]:
+    return list(plain(records).values())
+
+
+type ByName[T] = Annotated[dict[str, T], BeforeValidator(_by_name), WrapSerializer(_without_names)]
+
+
+@dataclass
+class Ledger:
+    """Its fields are what a snapshot has; one of an older emulator may lack those that have a default."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    timings: Timings
+    behaviour: Behaviour
+    now_s: float  # seconds since 1970
+    number: int = 0  # of the last name that was made up
+    revision: int = 0  # counts what has happened
+    host_ready: GuestAttribute = HOST_READY
+    projects: list[str] = field(default_factory=list[str])  # ids, as far as anybody named one
+    pools: Pools = field(default_factory=Pools)
+    requests: ByName[Request] = field(default_factory=dict[str, Request])
+    nodes: ByName[Node] = field(default_factory=dict[str, Node])
+    operations: ByName[Operation] = field(default_factory=dict[str, Operation])
+    sent: dict[str, SentRequest] = field(default_factory=dict[str, SentRequest])
+    events: list[Event] = field(default_factory=list[Event])
 
     # --- operations ---
 
     def new_operation(self, verb: str, target: str) -> Operation:
-        place = Place.of(target)
-        name = f"{place.name}/operations/operation-{self._next_number()}"
-        operation = Operation(name, verb, target, self.now_s)
-        self.operations[name] = operation
-        return operation
+        name = f"{Place.of(target).name}/operations/operation-{self.next_number()}"
+        self.operations[name] = Operation(name, verb, target, self.now_s)
+        return self.operations[name]
 
     def operation(self, name: str) -> Operation:
         if name not in self.operations:
             raise errors.not_found(name)
         return self.operations[name]
+
+    def complete(self, operation: Operation, failure: RpcStatus | None = None, after_s: float = 0) -> Operation:
+        """Ends an operation now or later, unless it was made to end in an error before."""
+        if operation.completed_s is None:
+            operation.completed_s, operation.failure = self.now_s + after_s, failure
+            operation.response = None if failure else self._response(operation)
+        return operation
 
     def end_in_error(self, operation: Operation, failure: RpcStatus) -> None:
         """The operation reports this failure, whatever it has done or will do."""
@@ -81,9 +96,7 @@ class Ledger:
 
     def remembered(self, rpc: str, request_id: str, body: str) -> Operation | None:
         """The operation of an earlier call with this request id. Raises ApiError if it asked for something else."""
-        for key, sent in list(self.sent.items()):
-            if sent.time_s + _REQUEST_ID_KEPT_S < self.now_s:
-                del self.sent[key]
+        self.sent = {key: sent for key, sent in self.sent.items() if sent.time_s + _REQUEST_ID_KEPT_S >= self.now_s}
         sent = self.sent.get(request_id) if request_id else None
         if sent is None:
             return None
@@ -97,23 +110,13 @@ class Ledger:
         if request_id:
             self.sent[request_id] = SentRequest(rpc, body, operation.name, self.now_s)
 
-    def _complete(self, operation: Operation, failure: RpcStatus | None = None, after_s: float = 0) -> Operation:
-        if operation.completed_s is not None:
-            return operation  # it was made to end in an error
-        operation.completed_s = self.now_s + after_s
-        operation.failure = failure
-        if failure is None:
-            operation.response = self._response(operation)
-        return operation
-
     def _response(self, operation: Operation) -> dict[str, Any]:
+        message = messages.new("google.protobuf.Empty")
         if operation.target in self.requests:
-            kind, message = "google.cloud.tpu.v2.QueuedResource", self.request_view(self.requests[operation.target])
+            message = self.request_view(self.requests[operation.target])
         elif operation.target in self.nodes:
-            kind, message = "google.cloud.tpu.v2.Node", self.node_view(self.nodes[operation.target])
-        else:
-            return {"@type": "type.googleapis.com/google.protobuf.Empty"}
-        return {"@type": f"type.googleapis.com/{kind}", **messages.plain(message)}
+            message = self.node_view(self.nodes[operation.target])
+        return {"@type": f"type.googleapis.com/{message.DESCRIPTOR.full_name}", **messages.plain(message)}
 
     # --- what is shown ---
 
@@ -122,10 +125,6 @@ class Ledger:
 
     def node_view(self, node: Node) -> Any:
         return views.node(node, self.behaviour)
-
-    def with_extras(self, values: Any, version: str) -> Any:
-        """An answer's JSON with the fields that its messages lack (extras.py)."""
-        return Shown(version, self.requests, self.nodes, self.behaviour.extras_in_operations).add(values)
 
     # --- names ---
 
@@ -140,76 +139,54 @@ class Ledger:
         ids = {project_number(known): known for known in self.projects}
         return f"projects/{ids.get(project, project)}{slash}{rest}"
 
+    def next_number(self) -> int:
+        self.number += 1
+        return self.number
+
     # --- accounts ---
 
     def quota_claims(self, but: Request | None = None) -> list[Claim]:
         """What counts against quota: every request until it is deleted, in any state, and nodes outside the queue."""
-        claims = [self._claim(request) for request in self.requests.values() if request is not but]
-        alone = [(Place.of(node.name), node) for node in self.nodes.values() if not node.request]
-        return claims + [claim_of(place.project, place.zone, node.accelerator, node.tier, 1) for place, node in alone]
+        queued = [claim_of(request) for request in self.requests.values() if request is not but]
+        return queued + [claim_of(node) for node in self.nodes.values() if not node.request]
 
     def capacity_claims(self) -> list[Claim]:
         """Chips that nodes hold."""
-        places = [(Place.of(node.name), node) for node in self.nodes.values() if node.holds_capacity]
-        return [
-            claim_of(place.project, place.zone, node.accelerator, node.tier, 1, node.reservation)
-            for place, node in places
-        ]
+        return [claim_of(node) for node in self.nodes.values() if node.holds_capacity]
 
-    def _claim(self, request: Request) -> Claim:
-        place = Place.of(request.name)
-        count = len(request.node_names)
-        return claim_of(place.project, place.zone, request.accelerator, request.tier, count, request.reservation)
-
-    def _over_quota(self, claim: Claim, but: Request | None = None) -> ApiError | None:
+    def over_quota(self, claim: Claim, but: Request | None = None) -> ApiError | None:
         limit = self.pools.beyond_quota(claim, self.quota_claims(but))
         if limit is None:
             return None
         where = f"{'region' if limit.place == claim.region else 'zone'} {limit.place}"
         return errors.over_quota(project_number(claim.project), quota_name(limit, claim), limit.units, where)
 
-    def _nodes_of(self, request: Request) -> list[Node]:
+    def nodes_of(self, request: Request) -> list[Node]:
         return [node for node in self.nodes.values() if node.request == request.name]
 
     # --- keeping ---
 
     def snapshot(self) -> dict[str, Any]:
         """Everything, as JSON values."""
-        return {
-            "now_s": self.now_s,
-            "number": self._number,
-            "revision": self.revision,
-            "timings": dataclasses.asdict(self.timings),
-            "behaviour": dataclasses.asdict(self.behaviour),
-            "host_ready": dataclasses.asdict(self.host_ready),
-            "projects": self.projects,
-            "pools": self.pools.to_json(),
-            "requests": [to_json(request) for request in self.requests.values()],
-            "nodes": [to_json(node) for node in self.nodes.values()],
-            "operations": [to_json(operation) for operation in self.operations.values()],
-            "sent": {key: dataclasses.asdict(sent) for key, sent in self.sent.items()},
-            "events": [dataclasses.asdict(event) for event in self.events],
-        }
+        return _KEPT.dump_python(self, mode="json", warnings=False)  # else it warns of whole seconds, which are ints
 
     def restore(self, values: dict[str, Any]) -> None:
-        """Back to a snapshot, also one of another Cloud."""
-        self.now_s, self._number, self.revision = values["now_s"], values["number"], values["revision"]
-        self.timings = Timings(**values["timings"])
-        self.behaviour = Behaviour.from_json(values["behaviour"])
-        self.host_ready = GuestAttribute(**values["host_ready"])
-        self.projects = list(values.get("projects", []))
-        self.pools = Pools.from_json(values["pools"])
-        self.requests = {record["name"]: request_from_json(record) for record in values["requests"]}
-        self.nodes = {record["name"]: node_from_json(record) for record in values["nodes"]}
-        self.operations = {record["name"]: operation_from_json(record) for record in values["operations"]}
-        self.sent = {key: SentRequest(**sent) for key, sent in values["sent"].items()}
-        self.events = [Event(**event) for event in values["events"]]
+        """Back to a snapshot, also one of another Cloud. Raises ValueError for what is none."""
+        try:
+            vars(self).update(vars(_KEPT.validate_python(values)))
+        except ValidationError as error:
+            places = [".".join(map(str, wrong["loc"])) for wrong in error.errors()]
+            raise ValueError(f"missing or wrong: {', '.join(places)}") from None
 
-    def _next_number(self) -> int:
-        self._number += 1
-        return self._number
-
-    def _log(self, target: str, text: str) -> None:
+    def log(self, target: str, text: str) -> None:
         self.revision += 1
         self.events.append(Event(self.now_s, target, text))
         del self.events[:-_MAX_EVENTS]
+
+
+_KEPT = TypeAdapter(Ledger)
+
+
+def claim_of(taker: Request | Node) -> Claim:
+    place, nodes = Place.of(taker.name), len(taker.node_names) if isinstance(taker, Request) else 1
+    return Claim(place.project, place.zone, find(taker.accelerator), taker.tier, nodes, taker.reservation)

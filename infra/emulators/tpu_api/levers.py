@@ -16,90 +16,94 @@ import re
 from infra.emulators.tpu_api import checks, messages
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.errors import Code
+from infra.emulators.tpu_api.ledger import Ledger
 from infra.emulators.tpu_api.pools import QuotaTier, ZoneRefusal
 from infra.emulators.tpu_api.records import (
     CapacityTier,
     GuestAttribute,
     Initiator,
     Node,
+    NodeHost,
     NodeState,
-    Request,
     RequestState,
 )
 from infra.emulators.tpu_api.transitions import Transitions
 from infra.hardware import families
 
 
-class Levers(Transitions):
+class Levers:
     """Every lever raises ValueError for a name that does not exist; the error lists those that do."""
+
+    def __init__(self, ledger: Ledger, transitions: Transitions) -> None:
+        self.ledger = ledger
+        self.transitions = transitions
 
     # --- requests and nodes ---
 
     def preempt(self, name: str) -> None:
         """Takes a spot request or node away. Raises ValueError if it is not spot or not there."""
-        node, request = self.nodes.get(name), self.requests.get(name)
-        request = request or (self.requests.get(node.request) if node else None)
-        lost = [node] if node else self._nodes_of(request) if request else []
+        node, request = self.ledger.nodes.get(name), self.ledger.requests.get(name)
+        request = request or (self.ledger.requests.get(node.request) if node else None)
+        lost = [node] if node else self.ledger.nodes_of(request) if request else []
         if not lost:
-            raise ValueError(f"{name} has nothing to preempt; nodes: {', '.join(self.nodes) or 'none'}")
+            raise ValueError(f"{name} has nothing to preempt; nodes: {', '.join(self.ledger.nodes) or 'none'}")
         if lost[0].tier is not CapacityTier.SPOT:
             raise ValueError(f"{name} is {lost[0].tier}: only spot is preempted")
         for lost_node in lost:
-            self._set_node(lost_node, NodeState.PREEMPTED, None)
+            self.transitions.move_node(lost_node, NodeState.PREEMPTED, None)
         if request and request.state in (RequestState.PROVISIONING, RequestState.ACTIVE):
-            self._suspend(request, Initiator.SERVICE)
-        self.settle()
+            self.transitions.suspend(request, Initiator.SERVICE)
+        self.transitions.settle()
 
-    def fail_request(self, name: str, message: str, code: Code = Code.INTERNAL) -> None:
+    def fail_request(self, name: str, message: str) -> None:
         """A late-discovered problem: the request is FAILED and its nodes are gone."""
-        self._fail(self._known(name), code, message)
-        self.settle()
+        self.transitions.fail(_known("queued resource", name, self.ledger.requests), Code.INTERNAL, message)
+        self.transitions.settle()
 
     # --- hosts ---
 
     def guest_attributes(self, node: Node, worker: int) -> list[GuestAttribute]:
         """What a host has published until now: first what its guest agent says of it, if it has booted."""
-        host = node.hosts[worker]
-        published = [*(_of_guest_agent(node, worker) if self.behaviour.guest_agent else ()), *host.attributes]
-        by_itself = host.ready_at_s is not None and host.ready_at_s <= self.now_s and node.state is NodeState.READY
-        if by_itself and _key(self.host_ready) not in map(_key, host.attributes):
-            return [*published, self.host_ready]
+        host, ready = node.hosts[worker], self.ledger.host_ready
+        published = [*(_of_guest_agent(node, worker) if self.ledger.behaviour.guest_agent else ()), *host.attributes]
+        is_due = host.ready_at_s is not None and host.ready_at_s <= self.ledger.now_s
+        if is_due and node.state is NodeState.READY and _key(ready) not in map(_key, host.attributes):
+            published.append(ready)
         return published
 
     def hosts_ready(self, node: Node) -> int:
-        return sum(self.host_ready in self.guest_attributes(node, worker) for worker in range(len(node.hosts)))
+        return sum(self.ledger.host_ready in self.guest_attributes(node, worker) for worker in range(len(node.hosts)))
 
-    def set_host_ready(self, node_name: str, worker: int | None = None, ready: bool = True) -> None:
+    def set_host_ready(self, node: str, worker: int | None = None, ready: bool = True) -> None:
         """A host, or all of a node, publishes that it is ready, or takes it back."""
-        node = self._known_node(node_name)
-        for host in node.hosts if worker is None else [node.hosts[worker]]:
+        known = _known("node", node, self.ledger.nodes)
+        for host in known.hosts if worker is None else [known.hosts[worker]]:
             host.ready_at_s = None
-            host.attributes = [attribute for attribute in host.attributes if _key(attribute) != _key(self.host_ready)]
-            host.attributes += [self.host_ready] if ready else []
-        self._log(node_name, f"{self.hosts_ready(node)}/{len(node.hosts)} hosts ready")
+            host.attributes = _without(self.ledger.host_ready, host) + ([self.ledger.host_ready] if ready else [])
+        self.ledger.log(node, f"{self.hosts_ready(known)}/{len(known.hosts)} hosts ready")
 
-    def set_guest_attribute(self, node_name: str, worker: int, attribute: GuestAttribute) -> None:
-        host = self._known_node(node_name).hosts[worker]
-        host.attributes = [other for other in host.attributes if _key(other) != _key(attribute)] + [attribute]
-        self.revision += 1
+    def set_guest_attribute(self, node: str, worker: int, attribute: GuestAttribute) -> None:
+        host = _known("node", node, self.ledger.nodes).hosts[worker]
+        host.attributes = [*_without(attribute, host), attribute]
+        self.ledger.revision += 1
 
-    def set_node_state(self, node_name: str, state: NodeState, health: str = "HEALTHY", why: str = "") -> None:
+    def set_node_state(self, node: str, state: NodeState, health: str = "HEALTHY", why: str = "") -> None:
         """For example REPAIRING, UNKNOWN, or READY with UNHEALTHY_MAINTENANCE; its request stays as it is.
 
         Hosts keep what they have published.
         """
-        node = self._known_node(node_name)
+        known = _known("node", node, self.ledger.nodes)
         _check_known("health", health, tuple(messages.enum_names("Node", "Health")))
-        node.state, node.health, node.health_description = state, health, why
-        self._log(node_name, f"{state}, {health}{why and ': '}{why}")
+        known.state, known.health, known.health_description = state, health, why
+        self.ledger.log(node, f"{state}, {health}{why and ': '}{why}")
 
-    def set_maintenance(self, node_name: str, in_s: float | None, takes_s: float = 3600, ongoing: bool = False) -> None:
+    def set_maintenance(self, node: str, in_s: float | None, takes_s: float = 3600, ongoing: bool = False) -> None:
         """Announces a maintenance that begins `in_s` from now; None takes it back. It does nothing to the node."""
-        node = self._known_node(node_name)
-        node.maintenance = {}
+        known = _known("node", node, self.ledger.nodes)
+        known.maintenance = {}
         if in_s is not None:
-            start, end = (messages.time_text(self.now_s + seconds) for seconds in (in_s, in_s + takes_s))
-            node.maintenance = {
+            start, end = (messages.time_text(self.ledger.now_s + seconds) for seconds in (in_s, in_s + takes_s))
+            known.maintenance = {
                 "type": "SCHEDULED",
                 "canReschedule": True,
                 "windowStartTime": start,
@@ -107,7 +111,7 @@ class Levers(Transitions):
                 "latestWindowStartTime": start,
                 "maintenanceStatus": "ONGOING" if ongoing else "PENDING",
             }
-        self._log(node_name, f"maintenance from {node.maintenance.get('windowStartTime', 'never')}")
+        self.ledger.log(node, f"maintenance from {known.maintenance.get('windowStartTime', 'never')}")
 
     # --- what there is to take ---
 
@@ -115,9 +119,9 @@ class Levers(Transitions):
         """Chips of a family or a size in a zone; None is no limit. What runs stays."""
         _check_known("zone", zone, checks.zones())
         _check_known("accelerator", accelerator, (*families(), *(row.name for row in checks.offered())))
-        self.pools.set_capacity(zone, accelerator, chips)
-        self._log(zone, f"capacity of {accelerator}: {'unlimited' if chips is None else f'{chips} chips'}")
-        self.settle()
+        self.ledger.pools.set_capacity(zone, accelerator, chips)
+        self.ledger.log(zone, f"capacity of {accelerator}: {'unlimited' if chips is None else f'{chips} chips'}")
+        self.transitions.settle()
 
     def stockout(self, zone: str, accelerator: str) -> None:
         """The zone has no more chips to give."""
@@ -130,9 +134,9 @@ class Levers(Transitions):
         """
         _check_known("zone", zone, checks.zones())
         _check_known("accelerator", accelerator, ("", *families(), *(row.name for row in checks.offered())))
-        self.pools.set_refused(zone, accelerator, how, stays)
-        self._log(zone, f"refuses {accelerator or 'everything'}: {how or 'no more'}")
-        self.settle()
+        self.ledger.pools.set_refused(zone, accelerator, how, stays)
+        self.ledger.log(zone, f"refuses {accelerator or 'everything'}: {how or 'no more'}")
+        self.transitions.settle()
 
     def set_quota(
         self, project: str, place: str, family: str, units: int | None, tier: QuotaTier = QuotaTier.ON_DEMAND
@@ -141,8 +145,8 @@ class Levers(Transitions):
         regions = tuple(dict.fromkeys(zone.rpartition("-")[0] for zone in checks.zones()))
         _check_known("place", place, (*checks.zones(), *regions))
         _check_known("family", family, families())
-        self.pools.set_quota(project, place, family, tier, units)
-        self._log(f"projects/{project}", f"quota of {family} {tier} in {place}: {units}")
+        self.ledger.pools.set_quota(project, place, family, tier, units)
+        self.ledger.log(f"projects/{project}", f"quota of {family} {tier} in {place}: {units}")
 
     def set_reservation(self, name: str, family: str, chips: int | None) -> None:
         """`name` is projects/P/locations/Z/reservations/R; None removes it."""
@@ -150,19 +154,15 @@ class Levers(Transitions):
             raise ValueError(f"{name} is not projects/<project>/locations/<zone>/reservations/<name>")
         _check_known("zone", Place.of(name).zone, checks.zones())
         _check_known("family", family, families())
-        self.pools.set_reservation(self.by_id(name), family, chips)
-        self._log(name, f"reservation of {chips} chips of {family}")
-        self.settle()
+        self.ledger.pools.set_reservation(self.ledger.by_id(name), family, chips)
+        self.ledger.log(name, f"reservation of {chips} chips of {family}")
+        self.transitions.settle()
 
-    def _known(self, name: str) -> Request:
-        if name not in self.requests:
-            raise ValueError(f"there is no queued resource {name}; there are: {', '.join(self.requests) or 'none'}")
-        return self.requests[name]
 
-    def _known_node(self, name: str) -> Node:
-        if name not in self.nodes:
-            raise ValueError(f"there is no node {name}; there are: {', '.join(self.nodes) or 'none'}")
-        return self.nodes[name]
+def _known[Record](what: str, name: str, records: dict[str, Record]) -> Record:
+    if name not in records:
+        raise ValueError(f"there is no {what} {name}; there are: {', '.join(records) or 'none'}")
+    return records[name]
 
 
 def _check_known(what: str, value: str, known: tuple[str, ...]) -> None:
@@ -187,3 +187,7 @@ def _of_guest_agent(node: Node, worker: int) -> list[GuestAttribute]:
 
 def _key(attribute: GuestAttribute) -> tuple[str, str]:
     return attribute.namespace, attribute.key
+
+
+def _without(attribute: GuestAttribute, host: NodeHost) -> list[GuestAttribute]:
+    return [other for other in host.attributes if _key(other) != _key(attribute)]

@@ -14,29 +14,20 @@ from google.cloud.location import locations_pb2
 from google.longrunning import operations_pb2
 from google.protobuf import any_pb2, duration_pb2, empty_pb2, json_format, timestamp_pb2
 from google.protobuf.descriptor import FieldDescriptor
-from google.rpc import status_pb2
 
 from infra.emulators.tpu_api.errors import ApiError, Code
 
-_OTHERS: dict[str, Any] = {
-    "google.longrunning.Operation": operations_pb2.Operation,
-    "google.longrunning.GetOperationRequest": operations_pb2.GetOperationRequest,
-    "google.longrunning.ListOperationsRequest": operations_pb2.ListOperationsRequest,
-    "google.longrunning.ListOperationsResponse": operations_pb2.ListOperationsResponse,
-    "google.longrunning.DeleteOperationRequest": operations_pb2.DeleteOperationRequest,
-    "google.longrunning.CancelOperationRequest": operations_pb2.CancelOperationRequest,
-    "google.cloud.location.Location": locations_pb2.Location,
-    "google.cloud.location.GetLocationRequest": locations_pb2.GetLocationRequest,
-    "google.cloud.location.ListLocationsRequest": locations_pb2.ListLocationsRequest,
-    "google.cloud.location.ListLocationsResponse": locations_pb2.ListLocationsResponse,
-    "google.protobuf.Empty": empty_pb2.Empty,
-    "google.rpc.Status": status_pb2.Status,
+_PACKAGES: dict[str, Any] = {
+    "google.longrunning": operations_pb2,
+    "google.cloud.location": locations_pb2,
+    "google.protobuf": empty_pb2,
 }
 
 
 def new(kind: str, **fields: Any) -> Any:
     """A new message. kind: the bare name for tpu_v2, the full one for other packages."""
-    message_class = _OTHERS[kind] if kind in _OTHERS else getattr(tpu_v2, kind).pb()
+    package, _, name = kind.rpartition(".")
+    message_class = getattr(_PACKAGES[package], name) if package else getattr(tpu_v2, name).pb()
     return message_class(**fields)
 
 
@@ -98,10 +89,11 @@ def set_query(request: Any, name: str, values: list[str]) -> None:
     field = _field(target, last)
     if field is None or (field.message_type is not None and field.message_type.full_name != _FIELD_MASK):
         raise _unknown_parameter(f"{nested}.{last}" if nested else name)
+    parameter: Any = values if field.is_repeated else values[-1]
     if field.type == FieldDescriptor.TYPE_BOOL:
-        parameter: Any = _truth(name, values[-1])
-    else:
-        parameter = values if field.is_repeated else values[-1]
+        if values[-1].lower() not in _TRUTHS:
+            raise ApiError(Code.INVALID_ARGUMENT, f"Invalid value at '{name}' (TYPE_BOOL), {values[-1]!r}")
+        parameter = _TRUTHS[values[-1].lower()]
     try:
         json_format.ParseDict({field.json_name: parameter}, target)
     except json_format.ParseError as error:
@@ -110,16 +102,7 @@ def set_query(request: Any, name: str, values: list[str]) -> None:
 
 _FIELD_MASK = "google.protobuf.FieldMask"
 # What protobuf's own parser of query values takes, in either case; gcloud sends `True`.
-_TRUTHS = {
-    **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
-    **dict.fromkeys(("false", "f", "no", "n", "0"), False),
-}
-
-
-def _truth(name: str, value: str) -> bool:
-    if value.lower() not in _TRUTHS:
-        raise ApiError(Code.INVALID_ARGUMENT, f"Invalid value at '{name}' (TYPE_BOOL), {value!r}")
-    return _TRUTHS[value.lower()]
+_TRUTHS = dict.fromkeys(("true", "t", "yes", "y", "1"), True) | dict.fromkeys(("false", "f", "no", "n", "0"), False)
 
 
 def _field(message: Any, name: str) -> Any:

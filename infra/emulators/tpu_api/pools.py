@@ -5,13 +5,11 @@ Owns limits and the sum of what is taken. Refuses to own who takes it (ledger.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from infra.emulators.tpu_api.records import CapacityTier
-from infra.hardware import Accelerator, Api, QuotaScope, QuotaUnit, find, rows
+from infra.hardware import Accelerator, Api, QuotaScope, QuotaUnit, rows
 
 _MOST_SERVING_CHIPS = 8
 _ANY_RESERVATION = "/reservations/-"
@@ -183,53 +181,30 @@ class Pools:
     def has_reservation(self, asked: str) -> bool:
         return any(reservation.answers(asked) for reservation in self.reservations)
 
-    def reservation_for(self, claim: Claim, taken: Iterable[Claim]) -> str:
+    def reservation_for(self, claim: Claim, taken: list[Claim]) -> str:
         """The name of a reservation with room; "" is none. A claim that names one gets that or nothing."""
-        taken = list(taken)
         for reservation in self.reservations:
             is_of_kind = (reservation.family, reservation.zone) == (claim.row.family, claim.zone)
-            if not is_of_kind or not reservation.answers(claim.reservation):
-                continue
             used = sum(other.chips for other in taken if other.reservation == reservation.name)
-            if used + claim.chips <= reservation.chips:
+            if is_of_kind and reservation.answers(claim.reservation) and used + claim.chips <= reservation.chips:
                 return reservation.name
         return ""
 
-    def full(self, claim: Claim, taken: Iterable[Claim]) -> Capacity | None:
-        """The limit that leaves no room for a claim, or None."""
-        taken = list(taken)
+    def full(self, claim: Claim, taken: list[Claim]) -> bool:
+        """Whether a limit leaves no room for a claim."""
         for limit in self.capacities:
             used = sum(other.chips for other in taken if limit.concerns(other))
             if limit.concerns(claim) and used + claim.chips > limit.chips:
-                return limit
-        return None
+                return True
+        return False
 
-    def beyond_quota(self, claim: Claim, taken: Iterable[Claim]) -> QuotaLimit | None:
-        taken = list(taken)
+    def beyond_quota(self, claim: Claim, taken: list[Claim]) -> QuotaLimit | None:
+        """The limit that a claim would go beyond, or None."""
         for limit in self.quotas:
             used = sum(other.quota_units for other in taken if limit.concerns(other))
             if limit.concerns(claim) and used + claim.quota_units > limit.units:
                 return limit
         return None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "capacities": [vars(limit).copy() for limit in self.capacities],
-            "quotas": [vars(limit).copy() for limit in self.quotas],
-            "reservations": [vars(reservation).copy() for reservation in self.reservations],
-            "refused": [vars(refused).copy() for refused in self.refused],
-        }
-
-    @staticmethod
-    def from_json(values: dict[str, Any]) -> Pools:
-        quotas = [QuotaLimit(**(limit | {"tier": QuotaTier(limit["tier"])})) for limit in values["quotas"]]
-        refused = [Refused(**(refusal | {"how": ZoneRefusal(refusal["how"])})) for refusal in values.get("refused", [])]
-        return Pools(
-            [Capacity(**limit) for limit in values["capacities"]],
-            quotas,
-            [Reservation(**reservation) for reservation in values["reservations"]],
-            refused,
-        )
 
 
 def quota_name(limit: QuotaLimit, claim: Claim) -> str:
@@ -248,7 +223,3 @@ def quota_unit(family: str) -> QuotaUnit:
         if quota := row.quota(Api.QUEUED_RESOURCE):
             return quota.unit
     return QuotaUnit.CHIPS
-
-
-def claim_of(project: str, zone: str, accelerator: str, tier: CapacityTier, nodes: int, reservation: str = "") -> Claim:
-    return Claim(project, zone, find(accelerator), tier, nodes, reservation)

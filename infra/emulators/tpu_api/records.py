@@ -1,14 +1,16 @@
 """What the simulated cloud keeps: requests, nodes, hosts, operations, and how it is set up. All of it becomes JSON.
 
-Owns the states by name. Refuses to own when they change: that is cloud.py.
+Owns the states by name. Refuses to own when they change: transitions.py, cloud.py.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer
 
 from infra.emulators.tpu_api import messages
 from infra.emulators.tpu_api.errors import RpcStatus
@@ -127,13 +129,6 @@ class Behaviour:
     extras_in_operations: bool = False  # also in responses of operations: Google's client 1.28 then fails to read them
     guest_agent: bool = True  # hosts publish their host keys and names, beside what is written for a job
 
-    @staticmethod
-    def from_json(values: dict[str, Any]) -> Behaviour:
-        """From a snapshot, also of an older emulator with fewer fields."""
-        kinds = {"create_ends": OperationEnds, "quota_refusal": QuotaRefusal, "hidden_from": Hidden}
-        own: dict[str, Any] = {name: kind(values[name]) for name, kind in kinds.items() if name in values}
-        return Behaviour(**{**values, **own})
-
 
 @dataclass(frozen=True)
 class GuestAttribute:
@@ -161,7 +156,7 @@ class Node:
     name: str
     accelerator: str  # row of the hardware table
     tier: CapacityTier
-    message: Any
+    message: Annotated[Any, BeforeValidator(partial(messages.parse, "Node")), PlainSerializer(messages.plain)]
     create_s: float
     state: NodeState = NodeState.CREATING
     due_s: float | None = None  # when the state ends by itself
@@ -179,6 +174,17 @@ class Node:
 
 
 @dataclass
+class Extras:
+    """What a queued resource of v2alpha1 has beyond one of v2; see extras.py."""
+
+    request: dict[str, Any] = field(default_factory=dict[str, Any])
+    guaranteed: dict[str, Any] = field(default_factory=dict[str, Any])
+    slices: dict[str, Any] = field(default_factory=dict[str, Any])  # of multiNodeParams
+    node: dict[str, Any] = field(default_factory=dict[str, Any])
+    scheduling: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass
 class Request:
     """A queued resource. `message` is as it was sent: its copy of the node never changes."""
 
@@ -186,7 +192,7 @@ class Request:
     accelerator: str
     tier: CapacityTier
     node_names: list[str]
-    message: Any
+    message: Annotated[Any, BeforeValidator(partial(messages.parse, "QueuedResource")), PlainSerializer(messages.plain)]
     create_s: float
     number: int  # in the order of creation
     state: RequestState = RequestState.CREATING
@@ -201,7 +207,7 @@ class Request:
     create_operation: str = ""
     delete_operation: str = ""
     runs_for_s: float | None = None  # of flex-start: ACTIVE for that long
-    extras: dict[str, Any] = field(default_factory=dict[str, Any])  # what v2 has no room for; see extras.py
+    extras: Extras = field(default_factory=Extras)
 
 
 @dataclass
@@ -235,45 +241,3 @@ class SentRequest:
     body: str
     operation: str
     time_s: float
-
-
-def to_json(record: Request | Node | Operation) -> dict[str, Any]:
-    values: dict[str, Any] = vars(record).copy()
-    if not isinstance(record, Operation):
-        values["message"] = messages.plain(record.message)
-    if isinstance(record, Node):
-        values["hosts"] = [dataclasses.asdict(host) for host in record.hosts]
-    elif record.failure:
-        values["failure"] = dataclasses.asdict(record.failure)
-    return values
-
-
-def node_from_json(values: dict[str, Any]) -> Node:
-    hosts = [
-        NodeHost(host["ready_at_s"], [GuestAttribute(**attribute) for attribute in host["attributes"]])
-        for host in values["hosts"]
-    ]
-    message = messages.parse("Node", values["message"])
-    own: dict[str, Any] = {
-        "message": message,
-        "hosts": hosts,
-        "tier": CapacityTier(values["tier"]),
-        "state": NodeState(values["state"]),
-    }
-    return Node(**{**values, **own})
-
-
-def request_from_json(values: dict[str, Any]) -> Request:
-    own: dict[str, Any] = {
-        "message": messages.parse("QueuedResource", values["message"]),
-        "tier": CapacityTier(values["tier"]),
-        "state": RequestState(values["state"]),
-        "initiator": Initiator(values["initiator"]),
-        "failure": RpcStatus(**values["failure"]) if values["failure"] else None,
-    }
-    return Request(**{**values, **own})
-
-
-def operation_from_json(values: dict[str, Any]) -> Operation:
-    own: dict[str, Any] = {"failure": RpcStatus(**values["failure"]) if values["failure"] else None}
-    return Operation(**{**values, **own})

@@ -14,7 +14,8 @@ from urllib.parse import parse_qs, unquote
 
 from infra.emulators.tpu_api import extras, messages
 from infra.emulators.tpu_api.errors import ApiError, Code
-from infra.emulators.tpu_api.extras import V2, V2ALPHA1, Extras
+from infra.emulators.tpu_api.extras import V2, V2ALPHA1
+from infra.emulators.tpu_api.records import Extras
 from infra.emulators.tpu_api.service import Service
 
 # Of every Google API: https://cloud.google.com/apis/docs/system-parameters
@@ -26,15 +27,20 @@ _SYSTEM = {
 
 @dataclass(frozen=True)
 class Route:
-    """A call: its HTTP form as the client has it, its request message, whether it answers with an operation."""
+    """A call: its HTTP form as the client has it, and whether it answers with an operation."""
 
     rpc: str
     method: str
     uri: str  # with {field=pattern}
     body: str  # the field that the body is, "*" all of the request, "" none
-    request: str
     call: Callable[..., Any]
     makes_operation: bool = False
+    package: str = ""  # of its request message, with a dot; "" is the client's own
+
+    @property
+    def request(self) -> str:
+        """The kind of its request message."""
+        return f"{self.package}{self.rpc}Request"
 
     @property
     def verb(self) -> str:
@@ -57,57 +63,45 @@ def _template(uri: str) -> tuple[str, re.Pattern[str]]:
     return field, re.compile(f"{re.escape(before)}({pattern.replace('*', '[^/:]+')}){re.escape(after)}")
 
 
-_LOCATION = "projects/*/locations/*"
-_OPERATIONS = "google.longrunning"
-_LOCATIONS = "google.cloud.location"
+_ZONE = "projects/*/locations/*"
+_OPERATIONS = "google.longrunning."
+_LOCATIONS = "google.cloud.location."
 
 ROUTES: tuple[Route, ...] = (
-    Route("CreateQueuedResource", "POST", f"/v2/{{parent={_LOCATION}}}/queuedResources", "queued_resource",
-          "CreateQueuedResourceRequest", Service.create_queued_resource, makes_operation=True),
-    Route("GetQueuedResource", "GET", f"/v2/{{name={_LOCATION}/queuedResources/*}}", "",
-          "GetQueuedResourceRequest", Service.get_queued_resource),
-    Route("ListQueuedResources", "GET", f"/v2/{{parent={_LOCATION}}}/queuedResources", "",
-          "ListQueuedResourcesRequest", Service.list_queued_resources),
-    Route("DeleteQueuedResource", "DELETE", f"/v2/{{name={_LOCATION}/queuedResources/*}}", "",
-          "DeleteQueuedResourceRequest", Service.delete_queued_resource, makes_operation=True),
-    Route("ResetQueuedResource", "POST", f"/v2/{{name={_LOCATION}/queuedResources/*}}:reset", "*",
-          "ResetQueuedResourceRequest", Service.reset_queued_resource, makes_operation=True),
-    Route("CreateNode", "POST", f"/v2/{{parent={_LOCATION}}}/nodes", "node",
-          "CreateNodeRequest", Service.create_node, makes_operation=True),
-    Route("GetNode", "GET", f"/v2/{{name={_LOCATION}/nodes/*}}", "", "GetNodeRequest", Service.get_node),
-    Route("ListNodes", "GET", f"/v2/{{parent={_LOCATION}}}/nodes", "", "ListNodesRequest", Service.list_nodes),
-    Route("DeleteNode", "DELETE", f"/v2/{{name={_LOCATION}/nodes/*}}", "",
-          "DeleteNodeRequest", Service.delete_node, makes_operation=True),
-    Route("UpdateNode", "PATCH", f"/v2/{{node.name={_LOCATION}/nodes/*}}", "node",
-          "UpdateNodeRequest", Service.update_node, makes_operation=True),
-    Route("StartNode", "POST", f"/v2/{{name={_LOCATION}/nodes/*}}:start", "*",
-          "StartNodeRequest", Service.start_node, makes_operation=True),
-    Route("StopNode", "POST", f"/v2/{{name={_LOCATION}/nodes/*}}:stop", "*",
-          "StopNodeRequest", Service.stop_node, makes_operation=True),
-    Route("GetGuestAttributes", "POST", f"/v2/{{name={_LOCATION}/nodes/*}}:getGuestAttributes", "*",
-          "GetGuestAttributesRequest", Service.get_guest_attributes),
-    Route("GetAcceleratorType", "GET", f"/v2/{{name={_LOCATION}/acceleratorTypes/*}}", "",
-          "GetAcceleratorTypeRequest", Service.get_accelerator_type),
-    Route("ListAcceleratorTypes", "GET", f"/v2/{{parent={_LOCATION}}}/acceleratorTypes", "",
-          "ListAcceleratorTypesRequest", Service.list_accelerator_types),
-    Route("GetRuntimeVersion", "GET", f"/v2/{{name={_LOCATION}/runtimeVersions/*}}", "",
-          "GetRuntimeVersionRequest", Service.get_runtime_version),
-    Route("ListRuntimeVersions", "GET", f"/v2/{{parent={_LOCATION}}}/runtimeVersions", "",
-          "ListRuntimeVersionsRequest", Service.list_runtime_versions),
-    Route("GenerateServiceIdentity", "POST", f"/v2/{{parent={_LOCATION}}}:generateServiceIdentity", "*",
-          "GenerateServiceIdentityRequest", Service.generate_service_identity),
-    Route("GetLocation", "GET", f"/v2/{{name={_LOCATION}}}", "",
-          f"{_LOCATIONS}.GetLocationRequest", Service.get_location),
-    Route("ListLocations", "GET", "/v2/{name=projects/*}/locations", "",
-          f"{_LOCATIONS}.ListLocationsRequest", Service.list_locations),
-    Route("GetOperation", "GET", f"/v2/{{name={_LOCATION}/operations/*}}", "",
-          f"{_OPERATIONS}.GetOperationRequest", Service.get_operation),
-    Route("ListOperations", "GET", f"/v2/{{name={_LOCATION}}}/operations", "",
-          f"{_OPERATIONS}.ListOperationsRequest", Service.list_operations),
-    Route("DeleteOperation", "DELETE", f"/v2/{{name={_LOCATION}/operations/*}}", "",
-          f"{_OPERATIONS}.DeleteOperationRequest", Service.delete_operation),
-    Route("CancelOperation", "POST", f"/v2/{{name={_LOCATION}/operations/*}}:cancel", "",
-          f"{_OPERATIONS}.CancelOperationRequest", Service.cancel_operation),
+    Route("CreateQueuedResource", "POST", f"/v2/{{parent={_ZONE}}}/queuedResources", "queued_resource",
+          Service.create_queued_resource, makes_operation=True),
+    Route("GetQueuedResource", "GET", f"/v2/{{name={_ZONE}/queuedResources/*}}", "", Service.get_queued_resource),
+    Route("ListQueuedResources", "GET", f"/v2/{{parent={_ZONE}}}/queuedResources", "", Service.list_queued_resources),
+    Route("DeleteQueuedResource", "DELETE", f"/v2/{{name={_ZONE}/queuedResources/*}}", "",
+          Service.delete_queued_resource, makes_operation=True),
+    Route("ResetQueuedResource", "POST", f"/v2/{{name={_ZONE}/queuedResources/*}}:reset", "*",
+          Service.reset_queued_resource, makes_operation=True),
+    Route("CreateNode", "POST", f"/v2/{{parent={_ZONE}}}/nodes", "node", Service.create_node, makes_operation=True),
+    Route("GetNode", "GET", f"/v2/{{name={_ZONE}/nodes/*}}", "", Service.get_node),
+    Route("ListNodes", "GET", f"/v2/{{parent={_ZONE}}}/nodes", "", Service.list_nodes),
+    Route("DeleteNode", "DELETE", f"/v2/{{name={_ZONE}/nodes/*}}", "", Service.delete_node, makes_operation=True),
+    Route("UpdateNode", "PATCH", f"/v2/{{node.name={_ZONE}/nodes/*}}", "node",
+          Service.update_node, makes_operation=True),
+    Route("StartNode", "POST", f"/v2/{{name={_ZONE}/nodes/*}}:start", "*", Service.start_node, makes_operation=True),
+    Route("StopNode", "POST", f"/v2/{{name={_ZONE}/nodes/*}}:stop", "*", Service.stop_node, makes_operation=True),
+    Route("GetGuestAttributes", "POST", f"/v2/{{name={_ZONE}/nodes/*}}:getGuestAttributes", "*",
+          Service.get_guest_attributes),
+    Route("GetAcceleratorType", "GET", f"/v2/{{name={_ZONE}/acceleratorTypes/*}}", "", Service.get_accelerator_type),
+    Route("ListAcceleratorTypes", "GET", f"/v2/{{parent={_ZONE}}}/acceleratorTypes", "",
+          Service.list_accelerator_types),
+    Route("GetRuntimeVersion", "GET", f"/v2/{{name={_ZONE}/runtimeVersions/*}}", "", Service.get_runtime_version),
+    Route("ListRuntimeVersions", "GET", f"/v2/{{parent={_ZONE}}}/runtimeVersions", "", Service.list_runtime_versions),
+    Route("GenerateServiceIdentity", "POST", f"/v2/{{parent={_ZONE}}}:generateServiceIdentity", "*",
+          Service.generate_service_identity),
+    Route("GetLocation", "GET", f"/v2/{{name={_ZONE}}}", "", Service.get_location, package=_LOCATIONS),
+    Route("ListLocations", "GET", "/v2/{name=projects/*}/locations", "", Service.list_locations, package=_LOCATIONS),
+    Route("GetOperation", "GET", f"/v2/{{name={_ZONE}/operations/*}}", "", Service.get_operation, package=_OPERATIONS),
+    Route("ListOperations", "GET", f"/v2/{{name={_ZONE}}}/operations", "",
+          Service.list_operations, package=_OPERATIONS),
+    Route("DeleteOperation", "DELETE", f"/v2/{{name={_ZONE}/operations/*}}", "",
+          Service.delete_operation, package=_OPERATIONS),
+    Route("CancelOperation", "POST", f"/v2/{{name={_ZONE}/operations/*}}:cancel", "",
+          Service.cancel_operation, package=_OPERATIONS),
 )  # fmt: skip
 
 

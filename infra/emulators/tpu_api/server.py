@@ -17,13 +17,13 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
-from infra.emulators.http_server import EmulatorHandler, HttpEmulator
+from infra.emulators.http_server import EmulatorHandler, HttpEmulator, next_fault
 from infra.emulators.tpu_api import control, errors, messages, routes
 from infra.emulators.tpu_api.checks import project_number
 from infra.emulators.tpu_api.cloud import Cloud
-from infra.emulators.tpu_api.errors import ApiError, Code
-from infra.emulators.tpu_api.faults import Call, Fault, FaultKind, next_fault
-from infra.emulators.tpu_api.records import RpcStatus
+from infra.emulators.tpu_api.errors import ApiError, Code, RpcStatus
+from infra.emulators.tpu_api.extras import Shown
+from infra.emulators.tpu_api.faults import Call, Fault, FaultKind
 from infra.emulators.tpu_api.routes import Route
 from infra.emulators.tpu_api.service import Service
 
@@ -44,7 +44,7 @@ class TpuApi(HttpEmulator):
     """Context manager around the server.
 
     port: 0 takes a free one. page_size: no page is longer. token: a bearer token that every call must carry.
-    speed: the cloud's clock runs that much faster than real time; 0 stands still but for `cloud.advance`.
+    speed: the cloud's clock runs that much faster than real time; 0 stands still but for `cloud.transitions.advance`.
     seconds_per_call: each call moves the clock that far first, so that whoever polls sees time pass without waiting.
     state: a file that keeps the cloud across starts.
     """
@@ -72,8 +72,8 @@ class TpuApi(HttpEmulator):
         self._saved: int | None = None
         self._ticked_s = time.monotonic()
         if state and state.exists():
-            self.cloud.restore(json.loads(state.read_text(encoding="utf-8")))
-            self.cloud.advance(max(0.0, time.time() - self.cloud.now_s) if speed else 0)
+            self.cloud.ledger.restore(json.loads(state.read_text(encoding="utf-8")))
+            self.cloud.transitions.advance(max(0.0, time.time() - self.cloud.ledger.now_s) if speed else 0)
         super().__init__(_Handler, port)
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class TpuApi(HttpEmulator):
             raise ValueError(f"{method} is not a method of a call; methods: GET, POST, PATCH, DELETE")
         with self.lock:
             number = max((fault.number for fault in self.faults), default=0) + 1
-            fault = Fault(kind, rpc, method, path, skip, times, retry_after_s, delay_s, number)
+            fault = Fault(kind, rpc, retry_after_s, delay_s, number, method=method, path=path, skip=skip, times=times)
             self.faults.append(fault)
         return fault
 
@@ -113,7 +113,7 @@ class TpuApi(HttpEmulator):
     def advance(self, seconds: float) -> None:
         with self.lock:
             self.tick()
-            self.cloud.advance(seconds)
+            self.cloud.transitions.advance(seconds)
 
     def calls_of(self, rpc: str) -> list[Call]:
         with self.lock:
@@ -123,16 +123,16 @@ class TpuApi(HttpEmulator):
         """Brings the cloud's clock up to now, if it runs. The lock is held."""
         now = time.monotonic()
         elapsed, self._ticked_s = now - self._ticked_s, now
-        self.cloud.advance(elapsed * self.speed)
+        self.cloud.transitions.advance(elapsed * self.speed)
 
     def save(self) -> None:
         """Writes the state file if anything has happened since."""
         with self.lock:
-            if self._state is None or self._saved == self.cloud.revision:
+            if self._state is None or self._saved == self.cloud.ledger.revision:
                 return
-            self._saved = self.cloud.revision
+            self._saved = self.cloud.ledger.revision
             partial = self._state.with_name(f"{self._state.name}.{os.getpid()}.partial")
-            partial.write_text(json.dumps(self.cloud.snapshot()), encoding="utf-8")
+            partial.write_text(json.dumps(self.cloud.ledger.snapshot()), encoding="utf-8")
             partial.replace(self._state)
 
     # --- calls ---
@@ -143,14 +143,14 @@ class TpuApi(HttpEmulator):
         routed = routes.find(method, path)
         with self.lock:
             self.tick()
-            self.cloud.advance(self.seconds_per_call)
+            self.cloud.transitions.advance(self.seconds_per_call)
             number = self.calls[-1].number + 1 if self.calls else 1
             route = routed[0] if routed else None
-            call = Call(number, self.cloud.now_s, route.rpc if route else "", method, target)
+            call = Call(number, self.cloud.ledger.now_s, route.rpc if route else "", method, target)
             call.makes_operation = bool(route and route.makes_operation)
             self.calls.append(call)
             del self.calls[:-_MAX_CALLS]
-            fault = next_fault(self.faults, call)
+            fault = next_fault(fault for fault in self.faults if fault.matches(call))
             call.fault = fault.kind.name if fault else ""
         try:
             if self.token is not None and authorization != f"Bearer {self.token}":
@@ -161,8 +161,9 @@ class TpuApi(HttpEmulator):
             call.body = _json(body)
             with self.lock:
                 message = self._act(routed, query, call.body, fault)
-                shown = messages.plain(message, routes.wants_numeric_enums(query))
-                shown = self.cloud.with_extras(shown, routed[2])
+                ledger = self.cloud.ledger
+                extras = Shown(routed[2], ledger.requests, ledger.nodes, ledger.behaviour.extras_in_operations)
+                shown = extras.add(messages.plain(message, routes.wants_numeric_enums(query)))
                 content = json.dumps(shown, separators=(",", ":")).encode()
             call.status, headers, content = _after(fault, content)
         except ApiError as error:
@@ -178,7 +179,7 @@ class TpuApi(HttpEmulator):
     def _act(self, routed: tuple[Route, dict[str, str], str], query: str, body: Any, fault: Fault | None) -> Any:
         route, fields, version = routed
         body, beyond_v2 = routes.without_extras(route, body, version)
-        fields = {field: self.cloud.by_id(name) for field, name in fields.items()}
+        fields = {field: self.cloud.ledger.by_id(name) for field, name in fields.items()}
         self.service.check_location(*fields.values())
         request = routes.request_message(route, fields, query, body)
         kind = fault.kind if fault else None
@@ -193,29 +194,39 @@ class TpuApi(HttpEmulator):
         return message
 
 
+_REFUSALS = {
+    FaultKind.INTERNAL: (Code.INTERNAL, "Internal error encountered."),
+    FaultKind.UNAVAILABLE: (Code.UNAVAILABLE, "The service is currently unavailable."),
+    FaultKind.GATEWAY_TIMEOUT: (Code.DEADLINE_EXCEEDED, "Deadline expired before operation could complete."),
+}
+_REFUSALS.update({FaultKind[f"{kind.name}_AFTER"]: refusal for kind, refusal in _REFUSALS.items()})
+_TIMEOUTS = (FaultKind.TIMEOUT, FaultKind.TIMEOUT_AFTER)
+
+
+def _disturb(fault: Fault) -> None:
+    """Carries out a fault that may come before the effect or after it. Raises ApiError or _CutError."""
+    if fault.kind in _REFUSALS:
+        raise ApiError(*_REFUSALS[fault.kind])
+    if fault.kind in _TIMEOUTS:
+        _hold(fault, _MAX_HELD_S)
+    if fault.kind in (*_TIMEOUTS, FaultKind.CUT_BEFORE, FaultKind.CUT_AFTER):
+        raise _CutError
+
+
 def _before(fault: Fault | None, route: Route, fields: dict[str, str]) -> None:
     """Carries out a fault that comes before the call has an effect. Raises ApiError or _CutError."""
     if fault is None:
         return
+    if not fault.kind.has_effect:
+        _disturb(fault)
     place = next(iter(fields.values()))
     match fault.kind:
         case FaultKind.TOO_MANY_REQUESTS:
             raise errors.too_many_calls(project_number(place.split("/")[1]))
-        case FaultKind.INTERNAL:
-            raise ApiError(Code.INTERNAL, "Internal error encountered.")
-        case FaultKind.UNAVAILABLE:
-            raise ApiError(Code.UNAVAILABLE, "The service is currently unavailable.")
-        case FaultKind.GATEWAY_TIMEOUT:
-            raise ApiError(Code.DEADLINE_EXCEEDED, "Deadline expired before operation could complete.")
         case FaultKind.DENIED:
             raise _denied(route, place)
         case FaultKind.UNAUTHENTICATED:
             raise _unauthenticated()
-        case FaultKind.CUT_BEFORE:
-            raise _CutError
-        case FaultKind.TIMEOUT:
-            _hold(fault, _MAX_HELD_S)
-            raise _CutError
         case FaultKind.SLOW:
             _hold(fault, fault.delay_s)
         case _:
@@ -224,19 +235,9 @@ def _before(fault: Fault | None, route: Route, fields: dict[str, str]) -> None:
 
 def _after(fault: Fault | None, content: bytes) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of an answer, changed by a fault. Raises ApiError or _CutError."""
+    if fault and fault.kind.has_effect:
+        _disturb(fault)
     match fault and fault.kind:
-        case FaultKind.INTERNAL_AFTER:
-            raise ApiError(Code.INTERNAL, "Internal error encountered.")
-        case FaultKind.UNAVAILABLE_AFTER:
-            raise ApiError(Code.UNAVAILABLE, "The service is currently unavailable.")
-        case FaultKind.GATEWAY_TIMEOUT_AFTER:
-            raise ApiError(Code.DEADLINE_EXCEEDED, "Deadline expired before operation could complete.")
-        case FaultKind.TIMEOUT_AFTER:
-            assert fault
-            _hold(fault, _MAX_HELD_S)
-            raise _CutError
-        case FaultKind.CUT_AFTER:
-            raise _CutError
         case FaultKind.CUT_WITHIN:
             head = f"HTTP/1.1 200 OK\r\nContent-Type: {_JSON}\r\nContent-Length: {len(content)}\r\n\r\n"
             raise _CutError(head.encode() + content[: len(content) // 2])
@@ -284,9 +285,8 @@ class _Handler(EmulatorHandler):
         body = self.body()
         if re.match(r"/v\d", self.path):
             try:
-                status, headers, content = owner.answer(
-                    self.command, self.path, body, self.headers.get("Authorization") or ""
-                )
+                authorization = self.headers.get("Authorization") or ""
+                status, headers, content = owner.answer(self.command, self.path, body, authorization)
             except _CutError as cut:
                 self._cut(cut.sent)
                 return
@@ -307,4 +307,4 @@ class _Handler(EmulatorHandler):
     def date_time_string(self, timestamp: float | None = None) -> str:
         """The cloud's own time, which need not be the client's."""
         owner: TpuApi = self.server.owner
-        return formatdate(owner.cloud.now_s if timestamp is None else timestamp, usegmt=True)
+        return formatdate(owner.cloud.ledger.now_s if timestamp is None else timestamp, usegmt=True)

@@ -16,9 +16,8 @@ from typing import Any
 from infra.emulators.tpu_api import checks, errors, messages, views
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.cloud import Cloud
-from infra.emulators.tpu_api.errors import ApiError, Code
-from infra.emulators.tpu_api.extras import Extras
-from infra.emulators.tpu_api.records import Hidden, Operation, RpcStatus
+from infra.emulators.tpu_api.errors import ApiError, Code, RpcStatus
+from infra.emulators.tpu_api.records import Extras, Hidden, Operation
 
 _DEFAULT_PAGE = 50  # our choice
 ALL_ZONES = "-"  # as `gcloud ... list --zone=-` asks
@@ -28,7 +27,7 @@ class Service:
     """`max_page` caps the size of every page, whatever a client asks for."""
 
     def __init__(self, cloud: Cloud, max_page: int = 1000) -> None:
-        self.cloud = cloud
+        self.cloud, self.ledger = cloud, cloud.ledger
         self.max_page = max_page
         self.unreachable: set[str] = set()  # zones that a list of all zones cannot reach
 
@@ -37,10 +36,9 @@ class Service:
         if "/locations/" not in name:
             return
         place = Place.of(name)
-        if place.zone != ALL_ZONES:
-            checks.check_zone(place)
-            if self.cloud.pools.is_closed(place.zone):
-                raise errors.no_such_location(checks.project_number(place.project), place.zone)
+        is_open = place.zone in checks.zones() and not self.ledger.pools.is_closed(place.zone)
+        if place.zone != ALL_ZONES and not is_open:
+            raise errors.no_such_location(checks.project_number(place.project), place.zone)
 
     # --- queued resources ---
 
@@ -56,12 +54,12 @@ class Service:
         )
 
     def get_queued_resource(self, request: Any) -> Any:
-        return self.cloud.request_view(self.cloud.request(request.name, Hidden.GET))
+        return self.ledger.request_view(self.cloud.request(request.name, Hidden.GET))
 
     def list_queued_resources(self, request: Any) -> Any:
-        below = self._below(request.parent, "queuedResources", self.cloud.requests)
+        below = self._below(request.parent, "queuedResources", self.ledger.requests)
         shown = [queued for queued in below if not self.cloud.is_hidden(queued, Hidden.LIST)]
-        return self._page(request, "ListQueuedResourcesResponse", "queued_resources", shown, self.cloud.request_view)
+        return self._page(request, "ListQueuedResourcesResponse", "queued_resources", shown, self.ledger.request_view)
 
     def delete_queued_resource(self, request: Any) -> Any:
         checks.check_request_id(request.request_id)
@@ -81,11 +79,11 @@ class Service:
         return self._shown(self.cloud.create_node(place, request.node_id, row, request.node))
 
     def get_node(self, request: Any) -> Any:
-        return self.cloud.node_view(self.cloud.node(request.name))
+        return self.ledger.node_view(self.cloud.node(request.name))
 
     def list_nodes(self, request: Any) -> Any:
-        nodes = self._below(request.parent, "nodes", self.cloud.nodes)
-        return self._page(request, "ListNodesResponse", "nodes", nodes, self.cloud.node_view)
+        nodes = self._below(request.parent, "nodes", self.ledger.nodes)
+        return self._page(request, "ListNodesResponse", "nodes", nodes, self.ledger.node_view)
 
     def delete_node(self, request: Any) -> Any:
         return self._shown(self.cloud.delete_node(request.name))
@@ -114,11 +112,11 @@ class Service:
                 raise checks.invalid("worker_ids", f"{worker!r} is not a worker of a node with {len(node.hosts)}")
             entry = response.guest_attributes.add(query_path=request.query_path)
             entry.query_value.SetInParent()
-            for attribute in self.cloud.guest_attributes(node, int(worker)):
+            for attribute in self.cloud.levers.guest_attributes(node, int(worker)):
                 if [attribute.namespace, attribute.key][: len(path)] == path:
                     entry.query_value.items.add(namespace=attribute.namespace, key=attribute.key, value=attribute.value)
         silent = not any(len(entry.query_value.items) for entry in response.guest_attributes)
-        if silent and self.cloud.behaviour.silent_hosts_are_404:
+        if silent and self.ledger.behaviour.silent_hosts_are_404:
             raise errors.not_found(f"{request.name}/guestAttributes/{request.query_path}")
         return response
 
@@ -128,23 +126,20 @@ class Service:
         return self._one(request.name, self._accelerator_types)
 
     def list_accelerator_types(self, request: Any) -> Any:
-        self._refuse_filter(request)
         types = self._accelerator_types(Place.of(request.parent))
-        return self._page(request, "ListAcceleratorTypesResponse", "accelerator_types", types, _itself)
+        return self._page(request, "ListAcceleratorTypesResponse", "accelerator_types", types)
 
     def get_runtime_version(self, request: Any) -> Any:
         return self._one(request.name, self._runtime_versions)
 
     def list_runtime_versions(self, request: Any) -> Any:
-        self._refuse_filter(request)
         versions = self._runtime_versions(Place.of(request.parent))
-        return self._page(request, "ListRuntimeVersionsResponse", "runtime_versions", versions, _itself)
+        return self._page(request, "ListRuntimeVersionsResponse", "runtime_versions", versions)
 
     def get_location(self, request: Any) -> Any:
         return _location(Place.of(request.name))
 
     def list_locations(self, request: Any) -> Any:
-        self._refuse_filter(request)
         project = request.name.split("/")[1]
         places = [Place(project, zone) for zone in checks.zones()]
         return self._page(request, "google.cloud.location.ListLocationsResponse", "locations", places, _location)
@@ -158,41 +153,40 @@ class Service:
     # --- operations ---
 
     def get_operation(self, request: Any) -> Any:
-        return self._shown(self.cloud.operation(request.name))
+        return self._shown(self.ledger.operation(request.name))
 
     def list_operations(self, request: Any) -> Any:
-        self._refuse_filter(request)
-        operations = self._below(request.name, "operations", self.cloud.operations)
+        operations = self._below(request.name, "operations", self.ledger.operations)
         return self._page(request, "google.longrunning.ListOperationsResponse", "operations", operations, self._shown)
 
     def delete_operation(self, request: Any) -> Any:
-        del self.cloud.operations[self.cloud.operation(request.name).name]
+        del self.ledger.operations[self.ledger.operation(request.name).name]
         return messages.new("google.protobuf.Empty")
 
     def cancel_operation(self, request: Any) -> Any:
         """Best effort, as its documentation says: here it only notes that it was asked for (our choice)."""
-        self.cloud.operation(request.name).cancel_requested = True
+        self.ledger.operation(request.name).cancel_requested = True
         return messages.new("google.protobuf.Empty")
 
     # --- faults ---
 
     def refuse_in_operation(self, rpc: str, verb: str, request: Any, failure: RpcStatus) -> Any:
         """Does nothing and answers with an operation that failed; its request id is taken from now on (our choice)."""
-        operation = self.cloud.new_operation(verb, _target(request))
-        self.cloud.end_in_error(operation, failure)
-        self.cloud.remember(rpc, getattr(request, "request_id", ""), _body(request), operation)
+        operation = self.ledger.new_operation(verb, _target(request))
+        self.ledger.end_in_error(operation, failure)
+        self.ledger.remember(rpc, getattr(request, "request_id", ""), _body(request), operation)
         return self._shown(operation)
 
     def end_in_error(self, shown: Any, failure: RpcStatus) -> Any:
         """The operation reports a failure, though what it did stays."""
-        operation = self.cloud.operation(shown.name)
-        self.cloud.end_in_error(operation, failure)
+        operation = self.ledger.operation(shown.name)
+        self.ledger.end_in_error(operation, failure)
         return self._shown(operation)
 
     def hold(self, shown: Any, seconds: float) -> Any:
         """The operation is reported as done that many seconds later than its effect."""
-        operation = self.cloud.operation(shown.name)
-        operation.hold_until_s = self.cloud.now_s + seconds
+        operation = self.ledger.operation(shown.name)
+        operation.hold_until_s = self.ledger.now_s + seconds
         return self._shown(operation)
 
     # --- parts ---
@@ -200,14 +194,14 @@ class Service:
     def _once(self, request: Any, rpc: str, act: Callable[[], Operation]) -> Any:
         """The same request id with the same request gives the same operation and does nothing."""
         body = _body(request)
-        operation = self.cloud.remembered(rpc, request.request_id, body)
+        operation = self.ledger.remembered(rpc, request.request_id, body)
         if operation is None:
             operation = act()
-            self.cloud.remember(rpc, request.request_id, body, operation)
+            self.ledger.remember(rpc, request.request_id, body, operation)
         return self._shown(operation)
 
     def _shown(self, operation: Operation) -> Any:
-        return views.operation(operation, self.cloud.now_s)
+        return views.operation(operation, self.ledger.now_s)
 
     def _below(self, parent: str, collection: str, things: dict[str, Any]) -> list[Any]:
         """The things of one zone or of all zones, sorted by name."""
@@ -221,11 +215,26 @@ class Service:
         names = sorted(name for name in things if pattern.match(name))
         return [things[name] for name in names if Place.of(name).zone not in self.unreachable]
 
-    def _page(self, request: Any, kind: str, field: str, things: Sequence[Any], show: Callable[[Any], Any]) -> Any:
-        """The page after the token. A token holds the last name, so a deletion between two pages skips nothing."""
+    def _page(
+        self,
+        request: Any,
+        kind: str,
+        field: str,
+        things: Sequence[Any],
+        show: Callable[[Any], Any] = lambda thing: thing,
+    ) -> Any:
+        """The page after the token. A token holds the last name, so a deletion between two pages skips nothing.
+
+        Filters and orders are refused: no source that we read says what they may hold.
+        """
+        if getattr(request, "filter", "") or getattr(request, "order_by", ""):
+            raise ApiError(Code.UNIMPLEMENTED, "The emulator knows neither filters nor orders.")
         if request.page_size < 0:
             raise checks.invalid("page_size", "it is negative")
-        after = _after(request.page_token)
+        try:
+            after = base64.urlsafe_b64decode(request.page_token).decode()
+        except (binascii.Error, UnicodeDecodeError) as error:
+            raise checks.invalid("page_token", f"{request.page_token!r} is not a token of this service") from error
         rest = [thing for thing in things if thing.name > after]
         size = min(request.page_size or _DEFAULT_PAGE, self.max_page)
         response = messages.new(kind)
@@ -238,11 +247,6 @@ class Service:
             response.unreachable.extend(f"projects/{project}/locations/{zone}" for zone in sorted(self.unreachable))
         return response
 
-    def _refuse_filter(self, request: Any) -> None:
-        """Refuses filters and orders: no source that we read says what they may hold."""
-        if request.filter or getattr(request, "order_by", ""):
-            raise ApiError(Code.UNIMPLEMENTED, "The emulator knows neither filters nor orders.")
-
     def _one(self, name: str, things_of: Callable[[Place], Iterable[Any]]) -> Any:
         for thing in things_of(Place.of(name)):
             if thing.name == name:
@@ -252,13 +256,12 @@ class Service:
     def _accelerator_types(self, place: Place) -> list[Any]:
         types: list[Any] = []
         for row in checks.offered():
-            if place.zone in row.zones and not self.cloud.pools.lacks(place.zone, row):
-                kind = messages.parse("AcceleratorType", {"type": row.accelerator_type})
-                kind.name = f"{place.name}/acceleratorTypes/{row.accelerator_type}"
+            if place.zone in row.zones and not self.ledger.pools.lacks(place.zone, row):
+                name = f"{place.name}/acceleratorTypes/{row.accelerator_type}"
+                values: dict[str, Any] = {"name": name, "type": row.accelerator_type}
                 if config := checks.config_type(row):
-                    config = messages.parse("AcceleratorConfig", {"type": config, "topology": row.topology_text})
-                    kind.accelerator_configs.append(config)
-                types.append(kind)
+                    values["acceleratorConfigs"] = [{"type": config, "topology": row.topology_text}]
+                types.append(messages.parse("AcceleratorType", values))
         return sorted(types, key=lambda accelerator_type: accelerator_type.name)
 
     def _runtime_versions(self, place: Place) -> list[Any]:
@@ -281,16 +284,5 @@ def _target(request: Any) -> str:
     return request.name if hasattr(request, "name") else request.node.name
 
 
-def _itself(message: Any) -> Any:
-    return message
-
-
 def _location(place: Place) -> Any:
     return messages.new("google.cloud.location.Location", name=place.name, location_id=place.zone)
-
-
-def _after(token: str) -> str:
-    try:
-        return base64.urlsafe_b64decode(token).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise checks.invalid("page_token", f"{token!r} is not a token of this service") from error

@@ -12,18 +12,6 @@ from infra.emulators.tpu_api import messages
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.records import Behaviour, Initiator, Node, NodeState, Operation, Request, RequestState
 
-# Which of QueuedResourceState's data goes with a state; WAITING_FOR_RESOURCES has none.
-_STATE_DATA = {
-    RequestState.CREATING: "creating_data",
-    RequestState.ACCEPTED: "accepted_data",
-    RequestState.PROVISIONING: "provisioning_data",
-    RequestState.ACTIVE: "active_data",
-    RequestState.FAILED: "failed_data",
-    RequestState.SUSPENDING: "suspending_data",
-    RequestState.SUSPENDED: "suspended_data",
-    RequestState.DELETING: "deleting_data",
-}
-
 
 def request(request: Request, behaviour: Behaviour) -> Any:
     """A QueuedResource; its copy of the node is as it was at creation."""
@@ -35,7 +23,8 @@ def request(request: Request, behaviour: Behaviour) -> Any:
         spec.node.scheduling_config.SetInParent()
         spec.node.shielded_instance_config.SetInParent()
     message.state.state = _number(message.state, "state", request.state)
-    if data := _STATE_DATA.get(request.state):
+    data = f"{request.state.lower()}_data"  # WAITING_FOR_RESOURCES has none
+    if data in message.state.DESCRIPTOR.fields_by_name:
         getattr(message.state, data).SetInParent()
     if request.failure and request.state is RequestState.FAILED:
         message.state.failed_data.error.code = request.failure.code

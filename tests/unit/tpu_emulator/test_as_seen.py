@@ -145,7 +145,7 @@ def test_googles_client_cannot_read_an_operation_whose_response_has_more_than_it
         client = Client(api.url)
         client.create()
         api.advance(UNTIL_ACTIVE_S)
-        api.cloud.set_maintenance(client.node_name(), 600)
+        api.cloud.levers.set_maintenance(client.node_name(), 600)
         operation = client.patch(tpu_v2.Node(name=client.node_name(), labels={"a": "b"}), ["labels"])
         api.advance(2)
         with pytest.raises(ParseError, match="upcomingMaintenance"):
@@ -165,7 +165,7 @@ def test_a_node_is_repaired_or_unknown_under_an_active_request(api: TpuApi, clie
     control(api, "node", {"node": client.node_name(), "state": "READY", "health": "UNHEALTHY_MAINTENANCE"})
     assert (client.state(), client.node().health.name) == ("ACTIVE", "UNHEALTHY_MAINTENANCE")
     with pytest.raises(ValueError, match="nearest: UNHEALTHY_MAINTENANCE"):
-        api.cloud.set_node_state(client.node_name(), NodeState.READY, "MAINTENANCE")
+        api.cloud.levers.set_node_state(client.node_name(), NodeState.READY, "MAINTENANCE")
 
 
 def test_an_update_with_the_mask_metadata_replaces_the_whole_map(api: TpuApi, client: Client) -> None:

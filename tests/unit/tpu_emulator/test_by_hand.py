@@ -80,17 +80,17 @@ def test_a_wrong_script_is_told_what_there_is(api: TpuApi, path: str, values: An
 
 
 def test_a_snapshot_brings_everything_back(api: TpuApi, client: Client) -> None:
-    api.cloud.set_quota("p", ZONE, "v6e", 64, QuotaTier.SPOT)
-    api.cloud.set_reservation(f"{PARENT}/reservations/r", "v6e", 8)
+    api.cloud.levers.set_quota("p", ZONE, "v6e", 64, QuotaTier.SPOT)
+    api.cloud.levers.set_reservation(f"{PARENT}/reservations/r", "v6e", 8)
     client.create(spot={}, slices=2, labels={"a": "b"}, request_id=str(uuid.uuid4()))
     api.advance(UNTIL_READY_S)
     kept = json.loads(json.dumps(control(api, "snapshot", None, "GET")))
     before = (client.get(), client.node("q-1"), client.ready("q-0"))
-    api.cloud.preempt(client.request())
+    api.cloud.levers.preempt(client.request())
     api.advance(3600)
     control(api, "restore", kept)
     assert (client.get(), client.node("q-1"), client.ready("q-0")) == before
-    assert json.loads(json.dumps(api.cloud.snapshot())) == kept
+    assert json.loads(json.dumps(api.cloud.ledger.snapshot())) == kept
 
 
 def test_a_state_of_an_older_emulator_is_read(api: TpuApi, client: Client) -> None:

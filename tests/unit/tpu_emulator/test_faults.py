@@ -140,7 +140,7 @@ def test_many_clients_at_once(api: TpuApi) -> None:
 
     with ThreadPoolExecutor(32) as pool:
         list(pool.map(one, range(32)))
-    assert len(api.cloud.requests) == 32
+    assert len(api.cloud.ledger.requests) == 32
     assert sorted(call.number for call in api.calls) == list(range(1, 65))
 
 
@@ -160,7 +160,7 @@ def test_an_error_of_the_emulator_fails_the_test_that_meets_it(
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError), TpuApi() as api:
-        monkeypatch.setattr(api.cloud, "advance", broken)
+        monkeypatch.setattr(api.cloud.transitions, "advance", broken)
         with pytest.raises(requests.ConnectionError):
             requests.get(f"{api.url}/v2/{PARENT}/nodes", timeout=900)
     assert "ZeroDivisionError" in capsys.readouterr().err

@@ -83,11 +83,11 @@ def test_a_spot_node_says_so(api: TpuApi, client: Client) -> None:
 
 
 def test_multislice_makes_numbered_nodes_all_or_none(api: TpuApi, client: Client) -> None:
-    api.cloud.set_capacity(ZONE, "v6e", 3 * 32 - 1)
+    api.cloud.levers.set_capacity(ZONE, "v6e", 3 * 32 - 1)
     client.create(slices=3)
     api.advance(3600)
     assert (client.state(), client.nodes()) == ("WAITING_FOR_RESOURCES", {})
-    api.cloud.set_capacity(ZONE, "v6e", 3 * 32)
+    api.cloud.levers.set_capacity(ZONE, "v6e", 3 * 32)
     api.advance(60)
     assert client.nodes() == {"q-0": "READY", "q-1": "READY", "q-2": "READY"}
     assert client.node("q-2").multislice_node
@@ -98,8 +98,8 @@ def test_guaranteed_and_a_named_reservation(api: TpuApi, client: Client) -> None
     operation = client.create(guaranteed={}, reservation_name=reservation)
     api.advance(2)
     assert (client.error_of(operation), client.requests()) == ((5, "Reservation not found"), [])
-    api.cloud.set_reservation(reservation, "v6e", 32)
-    api.cloud.stockout(ZONE, "v6e")
+    api.cloud.levers.set_reservation(reservation, "v6e", 32)
+    api.cloud.levers.stockout(ZONE, "v6e")
     client.create("a", guaranteed={}, reservation_name=reservation)
     client.create("b", guaranteed={}, reservation_name=reservation)
     client.create("c", guaranteed={"min_duration": {"seconds": 3600}})

@@ -23,7 +23,7 @@ from tests.unit.tpu_emulator.client import START_S, TIMINGS, UNTIL_ACTIVE_S, UNT
 def test_preemption_suspends_the_request_and_takes_its_nodes(api: TpuApi, client: Client) -> None:
     client.create(spot={}, slices=2)
     api.advance(UNTIL_READY_S)
-    api.cloud.preempt(client.node_name("q-1"))
+    api.cloud.levers.preempt(client.node_name("q-1"))
     assert (client.state(), client.nodes()) == ("SUSPENDING", {"q-0": "DELETING", "q-1": "PREEMPTED"})
     assert client.ready("q-0") == [""] * 8
     api.advance(30)
@@ -40,7 +40,7 @@ def test_preempted_nodes_may_stay_listed() -> None:
         client = Client(api.url)
         client.create(spot={})
         api.advance(UNTIL_READY_S)
-        api.cloud.preempt(client.request())
+        api.cloud.levers.preempt(client.request())
         api.advance(30)
         assert (client.state(), client.nodes()) == ("SUSPENDED", {"q": "PREEMPTED"})
         client.delete()
@@ -53,15 +53,15 @@ def test_only_spot_is_preempted(api: TpuApi, client: Client) -> None:
     client.create()
     api.advance(UNTIL_ACTIVE_S)
     with pytest.raises(ValueError, match="only spot is preempted"):
-        api.cloud.preempt(client.request())
+        api.cloud.levers.preempt(client.request())
     with pytest.raises(ValueError, match="nothing to preempt"):
-        api.cloud.preempt(client.request("nothing"))
+        api.cloud.levers.preempt(client.request("nothing"))
 
 
 def test_a_request_may_fail_late(api: TpuApi, client: Client) -> None:
     client.create()
     api.advance(UNTIL_ACTIVE_S - 1)
-    api.cloud.fail_request(client.request(), "The network was not found.")
+    api.cloud.levers.fail_request(client.request(), "The network was not found.")
     assert (client.state(), client.nodes()) == ("FAILED", {})
     assert client.get().state.failed_data.error.message == "The network was not found."
 
@@ -72,13 +72,13 @@ def test_hosts_report_by_script_too() -> None:
         client.create()
         name = client.node_name()
         assert client.ready() == [""] * 8
-        api.cloud.set_host_ready(name, 3)
+        api.cloud.levers.set_host_ready(name, 3)
         assert client.ready() == ["", "", "", HOST_READY.value, "", "", "", ""]
-        api.cloud.set_host_ready(name)
-        api.cloud.set_host_ready(name, 3, ready=False)
+        api.cloud.levers.set_host_ready(name)
+        api.cloud.levers.set_host_ready(name, 3, ready=False)
         assert client.ready().count("") == 1
-        api.cloud.set_guest_attribute(name, 0, GuestAttribute("slipway", "status", "failed"))
-        api.cloud.set_guest_attribute(name, 0, GuestAttribute("other", "x", "y"))
+        api.cloud.levers.set_guest_attribute(name, 0, GuestAttribute("slipway", "status", "failed"))
+        api.cloud.levers.set_guest_attribute(name, 0, GuestAttribute("other", "x", "y"))
         assert client.ready()[0] == "failed"
         assert client.ready(path="other/")[0] == "y"
         one = client.google.get_guest_attributes(request={"name": name, "worker_ids": ["7", "0"]})
@@ -87,7 +87,7 @@ def test_hosts_report_by_script_too() -> None:
         assert published == [[*of_guest_agent, "status"], [*of_guest_agent, "status", "x"]]
         with pytest.raises(exceptions.BadRequest):
             client.google.get_guest_attributes(request={"name": name, "worker_ids": ["8"]})
-        api.cloud.set_node_state(name, NodeState.REPAIRING, "TIMEOUT", "a host does not answer")
+        api.cloud.levers.set_node_state(name, NodeState.REPAIRING, "TIMEOUT", "a host does not answer")
         assert (client.node().health.name, client.node().health_description) == ("TIMEOUT", "a host does not answer")
         client.google.transport.close()
 

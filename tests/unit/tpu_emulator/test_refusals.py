@@ -33,7 +33,7 @@ def refused_json(api: TpuApi, parent: str = PARENT, **changes: Any) -> dict[str,
 
 
 def test_a_quota_is_refused_word_for_word_as_seen(api: TpuApi) -> None:
-    api.cloud.set_quota("p", "us-east5-a", "v5e", 4)
+    api.cloud.levers.set_quota("p", "us-east5-a", "v5e", 4)
     error = refused_json(api, V5E, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite")
     name = "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI"
     assert error == {
@@ -55,7 +55,7 @@ def test_a_quota_is_refused_word_for_word_as_seen(api: TpuApi) -> None:
 
 
 def test_googles_client_reads_a_quota_refusal_as_details_without_a_reason(api: TpuApi, client: Client) -> None:
-    api.cloud.set_quota("p", ZONE, "v6e", 16)
+    api.cloud.levers.set_quota("p", ZONE, "v6e", 16)
     with pytest.raises(exceptions.TooManyRequests) as caught:
         client.create()
     assert (caught.value.reason, caught.value.metadata) == (None, None)
@@ -76,13 +76,13 @@ def test_googles_client_reads_a_quota_refusal_as_details_without_a_reason(api: T
 def test_single_hosts_of_v5e_have_a_serving_quota(api: TpuApi, size: str, tier: str, name: str) -> None:
     spot: dict[str, Any] = {"spot": {}} if tier else {}
     for quota_tier in QuotaTier:
-        api.cloud.set_quota("p", "us-east5-a", "v5e", 0, quota_tier)
+        api.cloud.levers.set_quota("p", "us-east5-a", "v5e", 0, quota_tier)
     error = refused_json(api, V5E, accelerator_type=size, runtime_version="v2-alpha-tpuv5-lite", **spot)
     assert error["message"] == f"Quota limit '{name}' has been exceeded. Limit: 0 in zone us-east5-a."
 
 
 def test_serving_and_training_quota_are_apart(api: TpuApi) -> None:
-    api.cloud.set_quota("p", "us-east5-a", "v5e", 16)
+    api.cloud.levers.set_quota("p", "us-east5-a", "v5e", 16)
     client = Client(api.url, V5E)
     kind: dict[str, Any] = {"runtime_version": "v2-alpha-tpuv5-lite"}
     client.create("a", accelerator_type="v5litepod-16", **kind)
@@ -95,7 +95,7 @@ def test_serving_and_training_quota_are_apart(api: TpuApi) -> None:
 
 
 def test_a_quota_of_a_region_says_region(api: TpuApi) -> None:
-    api.cloud.set_quota("p", "us-east5", "v5p", 0)
+    api.cloud.levers.set_quota("p", "us-east5", "v5p", 0)
     error = refused_json(api, V5E, accelerator_type="v5p-8", runtime_version="v2-alpha-tpuv5")
     name = "TPUV5PPerProjectPerRegionForTPUAPI"
     assert error["message"] == f"Quota limit '{name}' has been exceeded. Limit: 0 in region us-east5."
@@ -124,19 +124,19 @@ def test_a_zone_without_the_accelerator_is_a_400_that_names_both(client: Client)
 
 
 def test_a_zone_may_lack_an_accelerator_that_the_table_has_in_it(api: TpuApi, client: Client) -> None:
-    api.cloud.refuse(ZONE, ZoneRefusal.NOT_IN_ZONE, "v6e-32")
+    api.cloud.levers.refuse(ZONE, ZoneRefusal.NOT_IN_ZONE, "v6e-32")
     with pytest.raises(exceptions.BadRequest, match="the accelerator v6e-32 was not found in zone us-east5-b"):
         client.create()
     kinds = [kind.type_ for kind in client.google.list_accelerator_types(parent=PARENT)]
     assert "v6e-32" not in kinds
     assert "v6e-16" in kinds
-    api.cloud.refuse(ZONE, None, "v6e-32")
+    api.cloud.levers.refuse(ZONE, None, "v6e-32")
     client.create()
 
 
 def test_a_zone_that_the_projects_policy_closes_answers_403_to_every_call(api: TpuApi, client: Client) -> None:
     client.create()
-    api.cloud.refuse(ZONE, ZoneRefusal.LOCATION_POLICY)
+    api.cloud.levers.refuse(ZONE, ZoneRefusal.LOCATION_POLICY)
     for call in (client.get, client.requests, client.nodes, client.delete, lambda: client.create("b")):
         with pytest.raises(
             exceptions.Forbidden, match=re.escape("Permission denied on 'locations/us-east5-b'")
@@ -149,7 +149,7 @@ def test_a_zone_that_the_projects_policy_closes_answers_403_to_every_call(api: T
 
 
 def test_a_full_zone_may_end_the_operation_instead_of_letting_the_request_wait(api: TpuApi, client: Client) -> None:
-    api.cloud.refuse(ZONE, ZoneRefusal.NO_CAPACITY, "v6e")
+    api.cloud.levers.refuse(ZONE, ZoneRefusal.NO_CAPACITY, "v6e")
     operation = client.create(spot={})
     assert not client.operation(operation).done
     api.advance(2)
@@ -162,7 +162,7 @@ def test_a_full_zone_may_end_the_operation_instead_of_letting_the_request_wait(a
 
 
 def test_what_an_operation_refuses_may_stay_as_a_failed_request(api: TpuApi, client: Client) -> None:
-    api.cloud.refuse(ZONE, ZoneRefusal.NO_CAPACITY, stays=True)
+    api.cloud.levers.refuse(ZONE, ZoneRefusal.NO_CAPACITY, stays=True)
     operation = client.create()
     assert client.state() == "CREATING"
     api.advance(2)
@@ -171,7 +171,7 @@ def test_what_an_operation_refuses_may_stay_as_a_failed_request(api: TpuApi, cli
 
 
 def test_a_zone_with_none_for_sale_refuses_what_is_on_demand_only(api: TpuApi) -> None:
-    api.cloud.refuse("us-east5-a", ZoneRefusal.NONE_FOR_SALE, "v5e")
+    api.cloud.levers.refuse("us-east5-a", ZoneRefusal.NONE_FOR_SALE, "v5e")
     client = Client(api.url, V5E)
     kind: dict[str, Any] = {"accelerator_type": "v5litepod-4", "runtime_version": "v2-alpha-tpuv5-lite"}
     operation = client.create("on-demand", **kind)
@@ -186,15 +186,15 @@ def test_a_zone_with_none_for_sale_refuses_what_is_on_demand_only(api: TpuApi) -
 
 def test_nodes_without_a_queue_are_refused_the_same_ways(api: TpuApi, client: Client) -> None:
     node = tpu_v2.Node(accelerator_type="v6e-8", runtime_version="v2-alpha-tpuv6e")
-    api.cloud.refuse(ZONE, ZoneRefusal.NOT_IN_ZONE)
+    api.cloud.levers.refuse(ZONE, ZoneRefusal.NOT_IN_ZONE)
     with pytest.raises(exceptions.BadRequest, match="was not found in zone"):
         client.google.create_node(parent=PARENT, node_id="n", node=node)
     for refusal, code in ((ZoneRefusal.NO_CAPACITY, 8), (ZoneRefusal.NONE_FOR_SALE, 5)):
-        api.cloud.refuse(ZONE, refusal)
+        api.cloud.levers.refuse(ZONE, refusal)
         operation = client.google.create_node(parent=PARENT, node_id="n", node=node)
         api.advance(2)
         assert client.error_of(operation)[0] == code
-    api.cloud.refuse(ZONE, None)
+    api.cloud.levers.refuse(ZONE, None)
     node.scheduling_config.reserved = True
     operation = client.google.create_node(parent=PARENT, node_id="n", node=node)
     api.advance(2)

@@ -15,18 +15,18 @@ from tests.unit.tpu_emulator.client import PARENT, START_S, TIMINGS, UNTIL_ACTIV
 
 
 def test_stockout_keeps_requests_waiting_and_ends(api: TpuApi, client: Client) -> None:
-    api.cloud.stockout(ZONE, "v6e-32")
+    api.cloud.levers.stockout(ZONE, "v6e-32")
     client.create()
     client.create("small", accelerator_type="v6e-8")
     api.advance(86_400)
     assert (client.state(), client.state("small")) == ("WAITING_FOR_RESOURCES", "ACTIVE")
-    api.cloud.set_capacity(ZONE, "v6e-32", None)
+    api.cloud.levers.set_capacity(ZONE, "v6e-32", None)
     api.advance(60)
     assert client.state() == "ACTIVE"
 
 
 def test_a_node_without_a_queue_fails_at_once_in_a_stockout(api: TpuApi, client: Client) -> None:
-    api.cloud.stockout(ZONE, "v6e")
+    api.cloud.levers.stockout(ZONE, "v6e")
     node = tpu_v2.Node(accelerator_type="v6e-8", runtime_version="v2-alpha-tpuv6e")
     operation = client.google.create_node(parent=PARENT, node_id="n", node=node)
     api.advance(2)
@@ -55,10 +55,10 @@ def test_a_node_without_a_queue_starts_stops_and_goes(api: TpuApi, client: Clien
 
 
 def test_quota_is_held_until_an_inactive_request_is_deleted(api: TpuApi, client: Client) -> None:
-    api.cloud.set_quota("p", ZONE, "v6e", 32, QuotaTier.SPOT)
+    api.cloud.levers.set_quota("p", ZONE, "v6e", 32, QuotaTier.SPOT)
     client.create("a", spot={})
     api.advance(UNTIL_ACTIVE_S)
-    api.cloud.preempt(client.request("a"))
+    api.cloud.levers.preempt(client.request("a"))
     api.advance(30)
     assert client.state("a") == "SUSPENDED"
     with pytest.raises(exceptions.TooManyRequests) as caught:
@@ -72,10 +72,10 @@ def test_quota_is_held_until_an_inactive_request_is_deleted(api: TpuApi, client:
 
 
 def test_quota_of_a_region_counts_all_its_zones_and_in_the_tables_unit(api: TpuApi, client: Client) -> None:
-    api.cloud.set_quota("p", "us-east5", "v5p", 32)  # TensorCores
+    api.cloud.levers.set_quota("p", "us-east5", "v5p", 32)  # TensorCores
     other = Client(api.url, "projects/p/locations/us-east5-a")
     other.create("a", accelerator_type="v5p-16", runtime_version="v2-alpha-tpuv5")
-    api.cloud.set_quota("other", "us-east5", "v5p", 0)
+    api.cloud.levers.set_quota("other", "us-east5", "v5p", 0)
     with pytest.raises(exceptions.TooManyRequests, match=r"PerRegion.*Limit: 32 in region us-east5"):
         other.create("b", accelerator_type="v5p-32", runtime_version="v2-alpha-tpuv5")
     other.create("b", accelerator_type="v5p-16", runtime_version="v2-alpha-tpuv5")
@@ -85,7 +85,7 @@ def test_quota_of_a_region_counts_all_its_zones_and_in_the_tables_unit(api: TpuA
 @pytest.mark.parametrize("refusal", [QuotaRefusal.IN_OPERATION, QuotaRefusal.FAILED_REQUEST])
 def test_quota_may_also_be_refused_later(refusal: QuotaRefusal) -> None:
     with TpuApi(Cloud(TIMINGS, Behaviour(quota_refusal=refusal), START_S)) as api:
-        api.cloud.set_quota("p", ZONE, "v6e", 0)
+        api.cloud.levers.set_quota("p", ZONE, "v6e", 0)
         client = Client(api.url)
         operation = client.create()
         api.advance(2)

@@ -22,7 +22,7 @@ def test_googles_client_keeps_the_last_of_two_timing_constraints(api: TpuApi, cl
     client.create(queueing_policy={"valid_after_duration": {"seconds": 100}, "valid_until_duration": {"seconds": 60}})
     policy = client.get().queueing_policy
     assert ("valid_until_duration" in policy, "valid_after_duration" in policy) == (True, False)
-    api.cloud.stockout(ZONE, "v6e")
+    api.cloud.levers.stockout(ZONE, "v6e")
     api.advance(60)
     assert client.state() == "FAILED"
 
@@ -45,7 +45,7 @@ def test_an_interval_is_both_constraints(api: TpuApi, client: Client) -> None:
     interval = {"start_time": {"seconds": int(START_S) + 100}, "end_time": {"seconds": int(START_S) + 200}}
     client.create("a", queueing_policy={"valid_interval": interval})
     client.create("b", queueing_policy={"valid_interval": interval}, accelerator_type="v6e-8")
-    api.cloud.stockout(ZONE, "v6e-8")
+    api.cloud.levers.stockout(ZONE, "v6e-8")
     api.advance(99)
     assert client.state("a") == "WAITING_FOR_RESOURCES"
     api.advance(101)
@@ -69,8 +69,8 @@ def test_an_interval_is_both_constraints(api: TpuApi, client: Client) -> None:
 def test_a_reservation_is_named_in_any_of_gclouds_ways_and_nothing_else_says_reserved(
     api: TpuApi, client: Client, asked: str
 ) -> None:
-    api.cloud.set_reservation(f"{PARENT}/reservations/r", "v6e", 32)
-    api.cloud.stockout(ZONE, "v6e")
+    api.cloud.levers.set_reservation(f"{PARENT}/reservations/r", "v6e", 32)
+    api.cloud.levers.stockout(ZONE, "v6e")
     client.create(reservation_name=asked)
     api.advance(UNTIL_ACTIVE_S)
     assert client.state() == "ACTIVE"
@@ -82,7 +82,7 @@ def test_a_reservation_is_named_in_any_of_gclouds_ways_and_nothing_else_says_res
 )
 def test_a_reservation_that_is_not_there_ends_the_operation(api: TpuApi, client: Client, asked: str) -> None:
     if asked != f"{PARENT}/reservations/-":
-        api.cloud.set_reservation(f"{PARENT}/reservations/r", "v6e", 32)
+        api.cloud.levers.set_reservation(f"{PARENT}/reservations/r", "v6e", 32)
     operation = client.create(reservation_name=asked)
     api.advance(2)
     assert (client.error_of(operation), client.requests()) == ((5, "Reservation not found"), [])
@@ -117,7 +117,7 @@ def test_flex_start_is_kept_shown_and_suspended_after_its_run(api: TpuApi, clien
     assert (shown["state"]["state"], shown["provisioningModel"]) == ("ACTIVE", "FLEX_START")
     assert shown["runDuration"] == {"maxRunDuration": "3600s", "terminationTime": "2027-01-15T09:01:07Z"}
     assert "provisioningModel" not in requests.get(f"{api.url}/v2/{client.request()}", timeout=900).json()
-    api.cloud.restore(api.cloud.snapshot())
+    api.cloud.ledger.restore(api.cloud.ledger.snapshot())
     api.advance(3599)
     assert client.state() == "ACTIVE"
     api.advance(1 + 30)
@@ -128,7 +128,7 @@ def test_flex_start_is_kept_shown_and_suspended_after_its_run(api: TpuApi, clien
 
 
 def test_flex_start_counts_against_the_preemptible_quota(api: TpuApi) -> None:
-    api.cloud.set_quota("p", ZONE, "v6e", 0, QuotaTier.SPOT)
+    api.cloud.levers.set_quota("p", ZONE, "v6e", 0, QuotaTier.SPOT)
     answer = requests.post(f"{api.url}/{URL}?queuedResourceId=q", json=flex_start(), timeout=900)
     assert "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI" in answer.json()["error"]["message"]
 

@@ -26,14 +26,14 @@ from tests.unit.tpu_emulator.client import PARENT, START_S, TIMINGS, ZONE, Clien
 def test_a_request_that_is_not_filled_in_time_fails_and_stays(
     api: TpuApi, client: Client, policy: dict[str, Any]
 ) -> None:
-    api.cloud.stockout(ZONE, "v6e")
+    api.cloud.levers.stockout(ZONE, "v6e")
     client.create(queueing_policy=policy)
     api.advance(599)
     assert client.state() == "WAITING_FOR_RESOURCES"
     api.advance(1)
     state = client.get().state
     assert (state.state.name, state.failed_data.error.code) == ("FAILED", 4)
-    api.cloud.set_capacity(ZONE, "v6e", None)
+    api.cloud.levers.set_capacity(ZONE, "v6e", None)
     api.advance(86_400)
     assert client.state() == "FAILED"
 
@@ -72,12 +72,12 @@ def test_one_long_step_of_time_equals_many_short_ones() -> None:
         cloud = Cloud(TIMINGS, now_s=START_S)
         with TpuApi(cloud) as api:
             client = Client(api.url)
-            cloud.set_capacity(ZONE, "v6e", 32)
+            cloud.levers.set_capacity(ZONE, "v6e", 32)
             client.create("a", spot={})
             client.create("b", queueing_policy={"valid_until_duration": {"seconds": 300}})
-            while cloud.now_s < START_S + 400:
+            while cloud.ledger.now_s < START_S + 400:
                 api.advance(step)
-            ends.append([(round(event.time_s, 3), event.target, event.text) for event in cloud.events])
+            ends.append([(round(event.time_s, 3), event.target, event.text) for event in cloud.ledger.events])
             client.google.transport.close()
     assert ends[0] == ends[1] == ends[2]
 
