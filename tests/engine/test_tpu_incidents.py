@@ -109,7 +109,7 @@ def test_a_runs_name_is_one_models_before_anything_is_asked_for(clone: Clone, ap
     assert "run 'mine' belongs to other settings (training.model_name: " in said(refused)
     assert "give another run_name, leave run_name out, or take the settings back" in said(refused)
     assert "fault in slipway" not in said(refused)
-    assert (api.cloud.requests, api.cloud.nodes) == ({}, {})
+    assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
     assert clone.pulumi("destroy", STACK).returncode == 0
 
 
