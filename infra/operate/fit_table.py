@@ -16,7 +16,6 @@ from infra.preview.fit.compiler import CompileLimits
 from infra.preview.fit.measurements import MEASURED, Measured
 from infra.preview.fit.train_step import TrainStep, of_stack
 from infra.preview.fit.verdict import FitVerdict
-from infra.preview.purchase import Purchase
 from infra.stack_file.settings import Settings, any_from_file, stack_names
 from infra.stack_file.terms import Terms
 
@@ -77,7 +76,7 @@ def _ship(verdicts: list[FitVerdict], directory: Path) -> None:
 
 
 def _row(stack: str, step: TrainStep, verdict: FitVerdict) -> tuple[str, ...]:
-    chips = f"{step.row.chips * step.workload.slices:,}"
+    chips = f"{step.workload.chips:,}"
     fits = {True: "yes", False: "NO", None: _UNKNOWN}[verdict.fits]
     share = f"{verdict.share:.0%}" if verdict.share else _UNKNOWN
     memory = (
@@ -95,7 +94,7 @@ def _row(stack: str, step: TrainStep, verdict: FitVerdict) -> tuple[str, ...]:
 def _usd_per_hour(step: TrainStep) -> float | None:
     if not isinstance(step.workload, Terms):
         return None
-    return cost.of_purchase(Purchase.of(step.workload), step.spec).usd_per_hour
+    return cost.of(step.workload, step.spec).usd_per_hour
 
 
 _JUDGED = ("accelerator", "what", "TFLOP/s", "measured", "roofline", "error", "bound", "measured by")

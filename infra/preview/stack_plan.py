@@ -1,6 +1,6 @@
 """What a stack will be and whether it may be, decided once: `pulumi preview`, `slipway preview` and `up` ask here.
 
-Owns the order, which no target can leave: run spec, purchase, facts, limits, placeholder, whether it fits, what the
+Owns the order, which no target can leave: run spec, facts, limits, placeholder, whether it fits, what the
 target sees where it runs, what hosts install. Refuses to own any of these, and how a plan is declared
 (infra/targets/<target>/declare.py, which knows no price). Reads files, writes nothing, asks nobody but the compiler.
 """
@@ -18,7 +18,6 @@ from infra.preview import limits, stack_facts
 from infra.preview.fit import gate, lookup
 from infra.preview.fit.compiler import CompileLimits, Progress
 from infra.preview.fit.judge import Ask
-from infra.preview.purchase import Purchase
 from infra.preview.stack_facts import StackFacts
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import Settings, SettingsError, StackSettings
@@ -64,13 +63,13 @@ def decide(
         return StackPlan(settings, (*seen, *_placeholder(settings, buying)))
     target = registry.training(settings.target)
     spec = target.run_spec(settings)
-    purchase, facts, warnings = purchase_of(settings), None, _placeholder(settings, buying)
-    if purchase:
-        facts = stack_facts.of_purchase(purchase, spec, _ask(purchase, progress))
+    facts, warnings = None, _placeholder(settings, buying)
+    if isinstance(settings, Terms):
+        facts = stack_facts.of(settings, spec, _ask(settings, progress))
         warnings = (
-            *limits.check(purchase, facts.cost, buying),
+            *limits.check(settings, facts.cost, buying),
             *warnings,
-            *gate.gate(purchase, facts.fit.verdict, buying),
+            *gate.gate(settings, facts.fit.verdict, buying),
         )
     seen = target.notices(settings, spec)
     software = host_software(settings, spec, work)
@@ -80,18 +79,15 @@ def decide(
 
 def facts_of(settings: StackSettings) -> StackFacts | None:
     """The facts alone, of a stack that may pass its limits; None for one that buys nothing."""
-    purchase = purchase_of(settings)
-    return purchase and stack_facts.of_purchase(purchase, registry.training(settings.target).run_spec(settings))
+    if not isinstance(settings, Terms):
+        return None
+    return stack_facts.of(settings, registry.training(settings.target).run_spec(settings))
 
 
-def purchase_of(settings: StackSettings) -> Purchase | None:
-    return Purchase.of(settings) if isinstance(settings, Terms) else None
-
-
-def _ask(purchase: Purchase, progress: Progress | None) -> Ask:
-    if progress is None or purchase.fit is FitCheck.UNCHECKED:
+def _ask(settings: Terms, progress: Progress | None) -> Ask:
+    if progress is None or settings.fit is FitCheck.UNCHECKED:
         return lookup.known
-    limits = CompileLimits(timeout_s=purchase.fit_timeout_s)
+    limits = CompileLimits(timeout_s=settings.fit_timeout_s)
     return lambda request: lookup.settle(request, limits, progress)
 
 

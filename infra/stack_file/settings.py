@@ -140,6 +140,11 @@ class Workload(_Frozen):
         return hardware.find(self.accelerator)
 
     @property
+    def chips(self) -> int:
+        """Of all slices."""
+        return self.row.chips * self.slices
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """Inputs of data preparation; empty for synthetic data."""
         if self.data == SYNTHETIC:
