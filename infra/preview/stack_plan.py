@@ -8,12 +8,10 @@ target sees where it runs, what hosts install. Refuses to own any of these, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, overload
 
 from infra.host_software.derive import HostSoftware, host_software
 from infra.names import placeholder_problem
-from infra.paths import WORK
 from infra.preview import limits, stack_facts
 from infra.preview.fit import gate, lookup
 from infra.preview.fit.compiler import CompileLimits, Progress
@@ -44,16 +42,10 @@ class TrainingPlan[S: Settings](StackPlan[S]):
 
 
 @overload
-def decide[S: Settings](
-    settings: S, buying: bool = False, progress: Progress | None = None, work: Path = WORK
-) -> TrainingPlan[S]: ...
+def decide[S: Settings](settings: S, buying: bool = False, progress: Progress | None = None) -> TrainingPlan[S]: ...
 @overload
-def decide[S: StackSettings](
-    settings: S, buying: bool = False, progress: Progress | None = None, work: Path = WORK
-) -> StackPlan[S]: ...
-def decide(
-    settings: StackSettings, buying: bool = False, progress: Progress | None = None, work: Path = WORK
-) -> StackPlan[Any]:
+def decide[S: StackSettings](settings: S, buying: bool = False, progress: Progress | None = None) -> StackPlan[S]: ...
+def decide(settings: StackSettings, buying: bool = False, progress: Progress | None = None) -> StackPlan[Any]:
     """Raises SettingsError for what cannot work; `buying` refuses what a preview only says.
 
     Nothing is compiled without a `progress` to tell of it: what is not known is unknown then.
@@ -72,7 +64,7 @@ def decide(
             *gate.gate(settings, facts.fit.verdict, buying),
         )
     seen = target.notices(settings, spec)
-    software = host_software(settings, spec, work)
+    software = host_software(settings, spec)
     notices = (*(facts.lines() if facts else ()), *seen, *software.notices, *warnings)
     return TrainingPlan(settings, notices, spec, software, facts)
 

@@ -41,8 +41,6 @@ class OnDestroy(StrEnum):
 
 
 class Channel(StrEnum):
-    """Which lock the hosts install."""
-
     STABLE = "stable"
     NIGHTLY = "nightly"
 

@@ -112,7 +112,7 @@ def as_text(value: object) -> str:
 
 
 def of_engine(name: str, text: str) -> Any:
-    """A value that the engine handed over, objects and lists as such. Raises StackFileError."""
+    """A value that the engine handed over, objects and lists as such."""
     if declared().get(name, {}).get("type") not in ("object", "array"):
         return text
     try:
@@ -240,13 +240,12 @@ def _moment(text: str) -> str | None:
     match = _MOMENT.fullmatch(text)
     if not match:
         return None
-    year, month, day = match.group(1, 2, 3)
-    hour, minute, second = match.group(4, 5, 6) if match[4] else match.group(8, 9, 10) if match[8] else ("0", "0", "0")
-    fields = (int(month), int(day), int(hour), int(minute), int(second))
-    if not (1 <= fields[0] <= 12 and 1 <= fields[1] <= 31 and fields[2] < 24 and fields[3] < 60 and fields[4] < 60):
+    clock = match.group(4, 5, 6) if match[4] else match.group(8, 9, 10)
+    month, day, hour, minute, second = (int(part or 0) for part in (*match.group(2, 3), *clock))
+    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 60):
         return None
     zone = "+0000 UTC" if match[7] in (None, "Z") else f"{match[7].replace(':', '')} {match[7].replace(':', '')}"
-    return "{}-{:02}-{:02} {:02}:{:02}:{:02} {}".format(year, *fields, zone)
+    return f"{match[1]}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} {zone}"
 
 
 def _number(text: str) -> int | float | str:

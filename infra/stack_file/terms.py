@@ -27,8 +27,6 @@ class Tier(StrEnum):
 
 
 class FitCheck(StrEnum):
-    """Whether `up` asks for the TPU compiler's word that the train step fits."""
-
     CHECKED = "checked"
     UNCHECKED = "unchecked"
 
