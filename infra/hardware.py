@@ -207,14 +207,19 @@ def _row(name: str) -> Accelerator:
     family: dict[str, Any] = _document()["families"][family_name]
     size = _size(family["sizes"][name])
     topology = tuple(int(axis) for axis in size["topology"].split("x")) if "topology" in size else None
-    machine = _machine(family, size)
+    machine_name = size.get("machine_type", family.get("machine_type"))
+    machine = Machine(name=machine_name, **family["machine_types"][machine_name]) if machine_name else None
     chips_per_host: int = machine.chips if machine else size.get("chips_per_host") or family["chips_per_host"]
     hosts = math.prod(topology) // chips_per_host if topology else size["hosts"]
     chips = hosts * chips_per_host
     cores_per_chip = family.get("cores_per_chip", 1)
     apis = tuple(Api(api) for api in size.get("apis", family["apis"]))
+    type_of_api = f"{family.get('accelerator_type')}-{name.rpartition('-')[2]}"
+    nic: float | None = family.get("nic_gbits_per_host")  # sources state it per chip for TPUs, per VM for GPUs
+    if "nic_gbits_per_chip" in family:
+        nic = family["nic_gbits_per_chip"] * chips_per_host
     chip: dict[str, Any] = dict(_document()["chips"].get(family.get("chip"), {}))
-    listed = {*family.get("zones_documented", ()), *family.get("zones_listed", ())}
+    documented: set[str] = set(family.get("zones_documented", ()))
     return Accelerator(
         name=name,
         family=family_name,
@@ -227,14 +232,14 @@ def _row(name: str) -> Accelerator:
         topology=topology,
         machine=machine,
         apis=apis,
-        accelerator_type=_accelerator_type(name, family) if Api.QUEUED_RESOURCE in apis else None,
+        accelerator_type=type_of_api if Api.QUEUED_RESOURCE in apis else None,
         gke_accelerator=family.get("gke_accelerator"),
         vertex_accelerator=family.get("vertex_accelerator"),
         runtime_version=family.get("runtime_version"),
-        nic_gbits_per_host=_nic(family, chips_per_host),
+        nic_gbits_per_host=nic,
         data_nics=family.get("data_nics"),
-        zones=tuple(sorted(listed)),
-        zones_documented=tuple(sorted(family.get("zones_documented", ()))),
+        zones=tuple(sorted(documented.union(family.get("zones_listed", ())))),
+        zones_documented=tuple(sorted(documented)),
         prices=_prices(family, chips_per_host),
         quotas=_quotas(family, apis, chips, cores_per_chip),
         sources=_sources(chip.pop("source", ()), family["source"]),
@@ -247,22 +252,6 @@ def _size(written: str | int | dict[str, Any]) -> dict[str, Any]:
     if isinstance(written, dict):
         return written
     return {"hosts": written} if isinstance(written, int) else {"topology": written}
-
-
-def _machine(family: dict[str, Any], size: dict[str, Any]) -> Machine | None:
-    name = size.get("machine_type", family.get("machine_type"))
-    return Machine(name=name, **family["machine_types"][name]) if name else None
-
-
-def _accelerator_type(name: str, family: dict[str, Any]) -> str:
-    return f"{family['accelerator_type']}-{name.rpartition('-')[2]}"
-
-
-def _nic(family: dict[str, Any], chips_per_host: int) -> float | None:
-    """Sources state it per chip for TPUs, per VM for GPUs."""
-    if "nic_gbits_per_chip" in family:
-        return family["nic_gbits_per_chip"] * chips_per_host
-    return family.get("nic_gbits_per_host")
 
 
 def _prices(family: dict[str, Any], chips_per_host: int) -> tuple[Price, ...]:

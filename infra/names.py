@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 OWNER_LABEL = "slipway-owner"
 STACK_LABEL = "slipway-stack"
@@ -22,7 +21,6 @@ PLACEHOLDER_PROJECT = "my-project"  # what shipped stacks say; it previews, and 
 BUCKET_LIMIT = 63
 ACCOUNT_LIMIT = 30
 LABEL_LIMIT = 63
-BUDGET_LIMIT = 60
 COMPUTE_LIMIT = 63
 
 # What the APIs take, as whole texts; a stack file and a resource's inputs are held to the same.
@@ -47,32 +45,39 @@ class NamesError(ValueError):
     """No names can be made of it; the message says what to write instead."""
 
 
-@dataclass(frozen=True)
 class Names:
     """Names of a project's foundation in one region, without the project where the API keeps them apart."""
 
-    project: str
-    region: str
-    checkpoints_bucket: str
-    data_bucket: str
-    artifacts_bucket: str
-    state_bucket: str
-    network: str
-    subnet: str
-    firewall_hosts: str
-    firewall_subnet: str
-    firewall_ssh: str
-    firewall_network_ssh: str
-    router: str
-    nat: str
-    account_id: str
-    python_repository: str
-    mirror_repository: str
-    images_repository: str
-    key_ring: str
-    state_key: str
-    budget: str
-    secret_prefix: str
+    def __init__(self, project: str, region: str, prefix: str) -> None:
+        place = f"{prefix}-{shortened(region, ACCOUNT_LIMIT - len(prefix) - 1)}"
+
+        def bucket(kind: str) -> str:
+            # bucket names are the world's, so the project is in them
+            start = f"{prefix}-{kind}-"
+            return start + shortened(f"{region}-{_slug(project)}", BUCKET_LIMIT - len(start))
+
+        self.project = project
+        self.region = region
+        self.checkpoints_bucket = bucket("checkpoints")
+        self.data_bucket = bucket("data")
+        self.artifacts_bucket = bucket("artifacts")
+        self.state_bucket = bucket("state")
+        self.network = place
+        self.subnet = place
+        self.firewall_hosts = f"{place}-hosts"
+        self.firewall_subnet = f"{place}-subnet"
+        self.firewall_ssh = f"{place}-iap-ssh"
+        self.firewall_network_ssh = f"{place}-iap-ssh-network"
+        self.router = place
+        self.nat = f"{place}-nat"
+        self.account_id = place
+        self.python_repository = f"{prefix}-python"
+        self.mirror_repository = f"{prefix}-mirror"
+        self.images_repository = f"{prefix}-images"
+        self.key_ring = prefix
+        self.state_key = "state"
+        self.budget = place  # the API allows 60 characters
+        self.secret_prefix = place
 
     @property
     def account_email(self) -> str:
@@ -114,11 +119,7 @@ class Names:
     @property
     def buckets(self) -> Mapping[str, str]:
         """Those that hosts use, by what they hold."""
-        return {
-            "checkpoints": self.checkpoints_bucket,
-            "data": self.data_bucket,
-            "artifacts": self.artifacts_bucket,
-        }
+        return {"checkpoints": self.checkpoints_bucket, "data": self.data_bucket, "artifacts": self.artifacts_bucket}
 
 
 def of(project: str, region: str, prefix: str) -> Names:
@@ -126,37 +127,7 @@ def of(project: str, region: str, prefix: str) -> Names:
     for problem in (project_problem(project), region_problem(region), prefix_problem(prefix)):
         if problem:
             raise NamesError(problem)
-    place = f"{prefix}-{shortened(region, ACCOUNT_LIMIT - len(prefix) - 1)}"
-
-    def bucket(kind: str) -> str:
-        # bucket names are the world's, so the project is in them
-        start = f"{prefix}-{kind}-"
-        return start + shortened(f"{region}-{_slug(project)}", BUCKET_LIMIT - len(start))
-
-    return Names(
-        project=project,
-        region=region,
-        checkpoints_bucket=bucket("checkpoints"),
-        data_bucket=bucket("data"),
-        artifacts_bucket=bucket("artifacts"),
-        state_bucket=bucket("state"),
-        network=place,
-        subnet=place,
-        firewall_hosts=f"{place}-hosts",
-        firewall_subnet=f"{place}-subnet",
-        firewall_ssh=f"{place}-iap-ssh",
-        firewall_network_ssh=f"{place}-iap-ssh-network",
-        router=place,
-        nat=f"{place}-nat",
-        account_id=place,
-        python_repository=f"{prefix}-python",
-        mirror_repository=f"{prefix}-mirror",
-        images_repository=f"{prefix}-images",
-        key_ring=prefix,
-        state_key="state",
-        budget=place,
-        secret_prefix=place,
-    )
+    return Names(project, region, prefix)
 
 
 # --- what cannot be ---

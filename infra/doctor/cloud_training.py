@@ -8,7 +8,6 @@ from infra import names
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import NoBucketError, StoreError
 from infra.preview import quota
-from infra.preview.purchase import Purchase
 from infra.preview.quota import QuotaNeed
 from infra.stack_file.cloud_training import CloudTrainingSettings, how_to_make_foundation
 from infra.targets.needs import Finding, Needs, Project, Question, not_asked, ok, wrong
@@ -19,7 +18,7 @@ BUCKET_PATIENCE_S = 10.0
 def training_needs(settings: CloudTrainingSettings, services: tuple[str, ...], permissions: Mapping[str, str]) -> Needs:
     """services, permissions: what the target's own API asks for."""
     more: dict[str, Question] = {
-        "quota": lambda project: quota_finding(project, quota.of_purchase(Purchase.of(settings))),
+        "quota": lambda project: quota_finding(project, quota.of(settings)),
         "foundation": lambda _: _foundation(settings),
     }
     more |= {key: _bucket_question(settings, key, bucket) for key, bucket in settings.buckets_named.items()}

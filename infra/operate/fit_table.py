@@ -16,7 +16,6 @@ from infra.preview.fit.compiler import CompileLimits
 from infra.preview.fit.measurements import MEASURED, Measured
 from infra.preview.fit.train_step import TrainStep, of_stack
 from infra.preview.fit.verdict import FitVerdict
-from infra.preview.purchase import Purchase
 from infra.stack_file.settings import Settings, any_from_file, stack_names
 from infra.stack_file.terms import Terms
 
@@ -67,7 +66,7 @@ def _ship(verdicts: list[FitVerdict], directory: Path) -> None:
 
 
 def _row(stack: str, step: TrainStep, verdict: FitVerdict) -> tuple[str, ...]:
-    chips = f"{step.row.chips * step.workload.slices:,}"
+    chips = f"{step.workload.chips:,}"
     fits = {True: "yes", False: "NO", None: _UNKNOWN}[verdict.fits]
     share = f"{verdict.share:.0%}" if verdict.share else _UNKNOWN
     memory = (
@@ -76,9 +75,7 @@ def _row(stack: str, step: TrainStep, verdict: FitVerdict) -> tuple[str, ...]:
     estimate = roofline.estimate(verdict, step.row, step.remat_policy)
     if estimate is None:
         return (stack, chips, fits, memory, share, *(_UNKNOWN for _ in _COLUMNS[5:]))
-    price = None
-    if isinstance(step.workload, Terms):
-        price = cost.of_purchase(Purchase.of(step.workload), step.spec).usd_per_hour
+    price = cost.of(step.workload, step.spec).usd_per_hour if isinstance(step.workload, Terms) else None
     usd = roofline.usd_per_billion_tokens(estimate.step_s, step.spec.tokens_per_step, price)
     speed = (f"{estimate.step_s:.3g} s", f"{estimate.mfu:.0%}", estimate.bound)
     return (stack, chips, fits, memory, share, *speed, _UNKNOWN if usd is None else f"at least ${usd:,.0f}")

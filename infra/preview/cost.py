@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from infra import durations
 from infra.preview import prices
-from infra.preview.purchase import Purchase
+from infra.stack_file.terms import Terms
 from training.run_spec import RunSpec
 
 # The share of the peak that a run reaches. Assumed, not measured: no slice was ever used, and a slower run costs more.
@@ -79,25 +79,23 @@ class Cost:
         return self.price_by if self.usd_per_hour is None else self.hours_by
 
 
-def of_purchase(purchase: Purchase, spec: RunSpec) -> Cost:
-    price = prices.of_purchase(purchase)
-    hours, hours_by = _hours(purchase, spec)
-    return Cost(purchase.chips, price.usd, price.by, hours, hours_by, hours_assumed=not purchase.max_runtime)
+def of(settings: Terms, spec: RunSpec) -> Cost:
+    price = prices.of(settings)
+    hours, hours_by = _hours(settings, spec)
+    return Cost(settings.chips, price.usd, price.by, hours, hours_by, hours_assumed=not settings.max_runtime)
 
 
-def _hours(purchase: Purchase, spec: RunSpec) -> tuple[float | None, str]:
-    if purchase.max_runtime:
-        return purchase.max_runtime / 3600, f"max_runtime {durations.text(purchase.max_runtime)}"
+def _hours(settings: Terms, spec: RunSpec) -> tuple[float | None, str]:
+    if settings.max_runtime:
+        return settings.max_runtime / 3600, f"max_runtime {durations.text(settings.max_runtime)}"
     parameters = active_parameters(str(spec.maxtext.get("model_name", "")))
-    peak = purchase.row.peak_bf16_tflops
+    peak = settings.row.peak_bf16_tflops
     if parameters is None or peak is None:
         return None, "steps of a model of unknown size; set max_runtime"
     # 6 FLOPs per parameter and token; attention adds little at these lengths and is left out.
-    seconds = 6 * parameters * spec.tokens_per_step / (purchase.row.chips * spec.slices * peak * 1e12 * ASSUMED_MFU)
-    return (
-        spec.steps * seconds / 3600,
-        f"{spec.steps:,} steps at an assumed {ASSUMED_MFU:.0%} MFU, start-up not counted",
-    )
+    seconds = 6 * parameters * spec.tokens_per_step / (settings.row.chips * spec.slices * peak * 1e12 * ASSUMED_MFU)
+    by = f"{spec.steps:,} steps at an assumed {ASSUMED_MFU:.0%} MFU, start-up not counted"
+    return spec.steps * seconds / 3600, by
 
 
 def active_parameters(model: str) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from infra.paths import PULUMI, ROOT
 
-SAME = frozenset({"same", "read", "refresh"})
+_NO_CHANGE = ("same", "read", "refresh", "create-replacement", "delete-replaced")  # "replace" says the last two
 
 
 class PreviewError(RuntimeError):
@@ -44,7 +44,7 @@ def changes(plan: str) -> tuple[Change, ...]:
     return tuple(
         Change(_resource(step["urn"]), step["op"], tuple(sorted(step.get("detailedDiff") or ())))
         for step in steps
-        if step["op"] not in SAME and step["op"] not in ("create-replacement", "delete-replaced")
+        if step["op"] not in _NO_CHANGE
     )
 
 

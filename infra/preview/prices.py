@@ -6,10 +6,10 @@ A new source of prices goes here. Refuses to guess: what no source says is None.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 
 from infra.hardware import Accelerator
-from infra.preview.purchase import Purchase
-from infra.stack_file.terms import Tier
+from infra.stack_file.terms import Terms, Tier
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class ChipPrice:
     by: str
 
 
-def of_purchase(purchase: Purchase) -> ChipPrice:
-    if purchase.price_usd_per_chip_hour is not None:
-        return ChipPrice(purchase.price_usd_per_chip_hour, "price_usd_per_chip_hour of the stack")
-    return listed(purchase.row, purchase.region, purchase.tier)
+def of(settings: Terms) -> ChipPrice:
+    if settings.price_usd_per_chip_hour is not None:
+        return ChipPrice(settings.price_usd_per_chip_hour, "price_usd_per_chip_hour of the stack")
+    return listed(settings.row, settings.place, settings.tier)
 
 
 def listed(row: Accelerator, region: str, tier: Tier) -> ChipPrice:
@@ -41,9 +41,6 @@ def listed(row: Accelerator, region: str, tier: Tier) -> ChipPrice:
 
 def cheapest_region(row: Accelerator, tier: Tier) -> tuple[str, float] | None:
     """The region whose listed price is lowest, with its dollars per chip and hour."""
-    by_region = {price.region: listed(row, price.region, tier).usd for price in row.prices}
-    return min(
-        ((region, usd) for region, usd in by_region.items() if usd is not None),
-        key=lambda region_and_usd: region_and_usd[1],
-        default=None,
-    )
+    by_region = ((price.region, listed(row, price.region, tier).usd) for price in row.prices)
+    priced = [(region, usd) for region, usd in by_region if usd is not None]
+    return min(priced, key=itemgetter(1), default=None)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.hardware import QuotaScope
-from infra.preview.purchase import Purchase
-from infra.stack_file.terms import Tier
+from infra.stack_file.cloud_training import CloudTrainingSettings
+from infra.stack_file.terms import Terms, Tier
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,23 @@ class QuotaNeed:
         return f"{self.title}: {self.amount:,} {self.unit} in {' or '.join(self.places)}"
 
 
-def of_purchase(purchase: Purchase) -> QuotaNeed | None:
+def zones_of(settings: Terms) -> tuple[str, ...]:
+    """In the order to try them; none outside of Google's cloud."""
+    return settings.zones if isinstance(settings, CloudTrainingSettings) else ()
+
+
+def of(settings: Terms) -> QuotaNeed | None:
     """Spot and flex-start use the preemptible quota; what reserved and guaranteed use, no source says.
 
     None outside of Google's cloud, where nothing is counted.
     """
-    if not purchase.zones:
+    zones = zones_of(settings)
+    if not zones:
         return None
-    quota = purchase.row.quota(purchase.api)
+    quota = settings.row.quota(settings.api)
     if quota is None:
-        return QuotaNeed(None, purchase.chips, "chips", purchase.zones)
-    name = {Tier.ON_DEMAND: quota.on_demand, Tier.SPOT: quota.spot, Tier.FLEX_START: quota.spot}.get(purchase.tier)
-    places = purchase.zones if quota.scope is QuotaScope.ZONE else (purchase.region,)
-    amount = quota.units * purchase.slices
+        return QuotaNeed(None, settings.chips, "chips", zones)
+    name = {Tier.ON_DEMAND: quota.on_demand, Tier.SPOT: quota.spot, Tier.FLEX_START: quota.spot}.get(settings.tier)
+    places = zones if quota.scope is QuotaScope.ZONE else (settings.place,)
+    amount = quota.units * settings.slices
     return QuotaNeed(name, amount, str(quota.unit), places, quota.service, quota.dimension)

@@ -16,8 +16,8 @@ from infra.preview.fit.judge import Ask
 from infra.preview.fit.roofline import Estimate
 from infra.preview.fit.train_step import TrainStep
 from infra.preview.fit.verdict import FitVerdict
-from infra.preview.purchase import Purchase
 from infra.preview.quota import QuotaNeed
+from infra.stack_file.terms import Terms
 from training.run_spec import RunSpec
 from training.sharding import resolve_mesh
 
@@ -92,30 +92,30 @@ class StackFacts:
         }
 
 
-def of_purchase(purchase: Purchase, spec: RunSpec, ask: Ask = lookup.known) -> StackFacts:
+def of(settings: Terms, spec: RunSpec, ask: Ask = lookup.known) -> StackFacts:
     """`ask` has the compiler's word of whether the train step fits; by default nothing is compiled for it."""
-    row = purchase.row
-    step = TrainStep(purchase.workload, spec)
+    row = settings.row
+    step = TrainStep(settings, spec)
     verdict = judge.verdict(step, ask)
     return StackFacts(
-        stack=purchase.stack,
+        stack=settings.stack,
         accelerator=row.name,
         topology=row.topology_text or UNKNOWN,
         machine=row.machine.name if row.machine else UNKNOWN,
-        chips=purchase.chips,
+        chips=settings.chips,
         hosts=spec.hosts,
-        slices=purchase.slices,
+        slices=settings.slices,
         hosts_per_slice=row.hosts,
         chips_per_host=row.chips_per_host,
-        mesh=str(resolve_mesh(spec.maxtext, row.devices, purchase.slices)),
+        mesh=str(resolve_mesh(spec.maxtext, row.devices, settings.slices)),
         model=step.request.model,
         run=spec.run_name,
         steps=spec.steps,
         tokens_per_step=spec.tokens_per_step,
-        zones=purchase.zones,
-        tier=str(purchase.tier),
-        cost=cost.of_purchase(purchase, spec),
-        quota=quota.of_purchase(purchase),
+        zones=quota.zones_of(settings),
+        tier=str(settings.tier),
+        cost=cost.of(settings, spec),
+        quota=quota.of(settings),
         fit=Fit(verdict, roofline.estimate(verdict, row, step.remat_policy)),
     )
 

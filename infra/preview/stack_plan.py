@@ -1,6 +1,6 @@
 """What a stack will be and whether it may be, decided once: `pulumi preview`, `slipway preview` and `up` ask here.
 
-Owns the order, which no target can leave: run spec, purchase, facts, limits, placeholder, whether it fits, what the
+Owns the order, which no target can leave: run spec, facts, limits, placeholder, whether it fits, what the
 target sees where it runs, what hosts install. Refuses to own any of these, and how a plan is declared
 (infra/targets/<target>/declare.py, which knows no price). Reads files, writes nothing, asks nobody but the compiler.
 """
@@ -8,17 +8,14 @@ target sees where it runs, what hosts install. Refuses to own any of these, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, overload
 
 from infra.host_software.derive import HostSoftware, host_software
 from infra.names import placeholder_problem
-from infra.paths import WORK
 from infra.preview import limits, stack_facts
 from infra.preview.fit import gate, lookup
 from infra.preview.fit.compiler import CompileLimits, Progress
 from infra.preview.fit.judge import Ask
-from infra.preview.purchase import Purchase
 from infra.preview.stack_facts import StackFacts
 from infra.runs import records, run_data, run_plan
 from infra.stack_file.cloud_settings import CloudSettings
@@ -47,16 +44,10 @@ class TrainingPlan[S: Settings](StackPlan[S]):
 
 
 @overload
-def decide[S: Settings](
-    settings: S, buying: bool = False, progress: Progress | None = None, work: Path = WORK
-) -> TrainingPlan[S]: ...
+def decide[S: Settings](settings: S, buying: bool = False, progress: Progress | None = None) -> TrainingPlan[S]: ...
 @overload
-def decide[S: StackSettings](
-    settings: S, buying: bool = False, progress: Progress | None = None, work: Path = WORK
-) -> StackPlan[S]: ...
-def decide(
-    settings: StackSettings, buying: bool = False, progress: Progress | None = None, work: Path = WORK
-) -> StackPlan[Any]:
+def decide[S: StackSettings](settings: S, buying: bool = False, progress: Progress | None = None) -> StackPlan[S]: ...
+def decide(settings: StackSettings, buying: bool = False, progress: Progress | None = None) -> StackPlan[Any]:
     """Raises SettingsError for what cannot work; `buying` refuses what a preview only says.
 
     Nothing is compiled without a `progress` to tell of it: what is not known is unknown then.
@@ -65,19 +56,19 @@ def decide(
         seen = registry.of(settings.target).notices(settings, None)
         return StackPlan(settings, (*seen, *_placeholder(settings, buying)))
     spec = run_plan.of_stack(settings)
-    purchase, facts, warnings = purchase_of(settings), None, _placeholder(settings, buying)
-    if purchase:
-        facts = stack_facts.of_purchase(purchase, spec, _ask(purchase, progress))
+    facts, warnings = None, _placeholder(settings, buying)
+    if isinstance(settings, Terms):
+        facts = stack_facts.of(settings, spec, _ask(settings, progress))
         warnings = (
-            *limits.check(purchase, facts.cost, buying),
+            *limits.check(settings, facts.cost, buying),
             *warnings,
-            *gate.gate(purchase, facts.fit.verdict, buying),
+            *gate.gate(settings, facts.fit.verdict, buying),
         )
     conflict = None if in_bucket(spec.output_directory) else records.conflict(records.read(spec), spec)
     if conflict:
         raise SettingsError(conflict)
     seen = (*registry.of(settings.target).notices(settings, spec), *run_data.notices(spec))
-    software = host_software(settings, spec, work)
+    software = host_software(settings, spec)
     notices = (*(facts.lines() if facts else ()), *seen, *software.notices, *warnings)
     return TrainingPlan(settings, notices, spec, software, facts)
 
@@ -86,17 +77,13 @@ def facts_of(settings: StackSettings) -> StackFacts | None:
     """The facts alone, of a stack that may pass its limits; None for one that buys nothing."""
     if not isinstance(settings, Terms):
         return None
-    return stack_facts.of_purchase(Purchase.of(settings), run_plan.of_stack(settings))
+    return stack_facts.of(settings, run_plan.of_stack(settings))
 
 
-def purchase_of(settings: StackSettings) -> Purchase | None:
-    return Purchase.of(settings) if isinstance(settings, Terms) else None
-
-
-def _ask(purchase: Purchase, progress: Progress | None) -> Ask:
-    if progress is None or purchase.fit is FitCheck.UNCHECKED:
+def _ask(settings: Terms, progress: Progress | None) -> Ask:
+    if progress is None or settings.fit is FitCheck.UNCHECKED:
         return lookup.known
-    limits = CompileLimits(timeout_s=purchase.fit_timeout_s)
+    limits = CompileLimits(timeout_s=settings.fit_timeout_s)
     return lambda request: lookup.settle(request, limits, progress)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Set
 from infra import hardware, names
 
 MTU = range(1300, 8897)
-_PRIVATE = tuple(ipaddress.ip_network(net) for net in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+_PRIVATE = tuple(ipaddress.IPv4Network(net) for net in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 _MULTI_REGIONS = frozenset(("us", "eu", "asia", "nam4", "eur4", "eur5", "eur7", "eur8", "asia1", "global"))
 
 
@@ -63,7 +63,7 @@ def subnet_problem(cidr: str) -> str | None:
         network = ipaddress.IPv4Network(cidr)
     except ValueError as error:
         return f"{cidr!r} is no range of IPv4 addresses ({error}); write one like 10.0.0.0/20"
-    if not any(network.subnet_of(private) for private in _PRIVATE if isinstance(private, ipaddress.IPv4Network)):
+    if not any(network.subnet_of(private) for private in _PRIVATE):
         return f"{cidr!r} is not private; write a range in {', '.join(map(str, _PRIVATE))}"
     if network.prefixlen > 26:
         return f"{cidr!r} holds {network.num_addresses - 4} hosts; write a wider range, like 10.0.0.0/20"
@@ -92,17 +92,18 @@ def guest_accelerator_problem(accelerator: str) -> str | None:
 
 def topology_problem(topology: str, machine: str | None, hosts: int | None) -> str | None:
     """machine and hosts: None where they are not known; with both, the number of hosts has to be the topology's."""
-    rows = [row for row in hardware.rows("tpu") if row.topology_text and row.machine]
-    fitting = [row for row in rows if machine is None or (row.machine and row.machine.name == machine)]
-    if machine is not None and not fitting:
+    known = {
+        row.topology_text: row.hosts
+        for row in hardware.rows("tpu")
+        if row.topology_text and row.machine and machine in (None, row.machine.name)
+    }
+    if not known:
         return None  # the machine itself is refused, or it is no TPU's
-    exact = [row for row in fitting if row.topology_text == topology]
-    if not exact:
-        known = {row.topology_text for row in fitting if row.topology_text}
+    if topology not in known:
         of = f" of {machine}" if machine else ""
-        return f"TPU topology {topology!r} is none{of} in infra/hardware.yaml; nearest: {_near(topology, known)}"
-    needed = exact[0].hosts
-    if machine is not None and hosts is not None and hosts != needed:
+        return f"TPU topology {topology!r} is none{of} in infra/hardware.yaml; nearest: {_near(topology, known.keys())}"
+    needed = known[topology]
+    if machine and hosts not in (None, needed):
         return f"TPU topology {topology} of {machine} has {needed} hosts, but nodeCount is {hosts}; give {needed}"
     return None
 

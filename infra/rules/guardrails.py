@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, cast
@@ -251,9 +251,13 @@ def _labels(declared: Declared) -> str | None:
     return google_checks.label_problem(_object(value))
 
 
+def _first(problem: Callable[[str], str | None], texts: Iterable[object]) -> str | None:
+    """What is wrong with the first text of which something is; what is none, or not known, passes."""
+    return next((found for text in map(_text, texts) if text and (found := problem(text))), None)
+
+
 def _bucket_name(declared: Declared) -> str | None:
-    name = _text(declared.inputs.get("name"))
-    return google_checks.bucket_name_problem(name) if name else None
+    return _first(google_checks.bucket_name_problem, [declared.inputs.get("name")])
 
 
 def _location(declared: Declared) -> str | None:
@@ -276,24 +280,19 @@ def _node_config(declared: Declared) -> Mapping[str, Any]:
 
 
 def _machine_type(declared: Declared) -> str | None:
-    machine = _text(declared.inputs.get("machineType")) or _text(_node_config(declared).get("machineType"))
-    return google_checks.machine_type_problem(machine) if machine else None
+    holders = (declared.inputs, _node_config(declared))
+    return _first(google_checks.machine_type_problem, [holder.get("machineType") for holder in holders])
 
 
 def _accelerator_type(declared: Declared) -> str | None:
-    for key, value in _everywhere(declared.inputs):
-        if key == "acceleratorType" and (text := _text(value)):
-            return google_checks.accelerator_type_problem(text)
-    return None
+    types = (value for key, value in _everywhere(declared.inputs) if key == "acceleratorType")
+    return _first(google_checks.accelerator_type_problem, types)
 
 
 def _guest_accelerator(declared: Declared) -> str | None:
-    accelerators = [
-        *_objects(declared.inputs.get("guestAccelerators")),
-        *_objects(_node_config(declared).get("guestAccelerators")),
-    ]
-    types = [text for accelerator in accelerators if (text := _text(accelerator.get("type")))]
-    return next((problem for text in types if (problem := google_checks.guest_accelerator_problem(text))), None)
+    lists = (holder.get("guestAccelerators") for holder in (declared.inputs, _node_config(declared)))
+    types = [accelerator.get("type") for accelerators in lists for accelerator in _objects(accelerators)]
+    return _first(google_checks.guest_accelerator_problem, types)
 
 
 def _topology(declared: Declared) -> str | None:
@@ -315,9 +314,7 @@ _VM = "gcp:tpu/v2Vm:V2Vm"
 _REQUEST = "slipway:tpu:QueuedResource"
 _PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
 _GRANTS = ("gcp:*IAM*", "gcp:*Iam*", "gcp:*iAM*", "gcp:*iam*")
-_PROJECT_GRANTS = tuple(
-    f"gcp:{scope}/iAM{kind}:*" for scope in ("projects", "folder", "organizations") for kind in ("*",)
-)
+_PROJECT_GRANTS = ("gcp:projects/iAM*:*", "gcp:folder/iAM*:*", "gcp:organizations/iAM*:*")
 
 RULES: tuple[Rule, ...] = (
     Rule("no-open-ingress", ("gcp:compute/firewall:Firewall",), _open_ingress),

@@ -14,6 +14,9 @@ from typing import Any
 from infra.paths import ROOT
 
 SCHEMA = ROOT / "training" / "maxtext_schema.json"
+_TYPES: dict[str, type] = {
+    "any": object, "boolean": bool, "string": str, "array": list, "object": dict, "null": type(None),
+}  # fmt: skip
 _SHOWN = 24  # of what is allowed, in one sentence
 
 # Fields that follow from the stack file or from what a host is; where to set them instead.
@@ -77,14 +80,8 @@ def _instead(value: str, allowed: list[str]) -> str:
 
 
 def _is(value: object, kind: str) -> bool:
-    if kind == "any":
-        return True
-    if kind == "boolean":
-        return isinstance(value, bool)
-    if kind == "integer":
-        return (isinstance(value, int) and not isinstance(value, bool)) or (
-            isinstance(value, float) and value.is_integer()
-        )
-    if kind == "number":
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, {"string": str, "array": list, "object": dict, "null": type(None)}[kind])
+    if kind in ("integer", "number"):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return kind == "number" or value.is_integer()
+    return isinstance(value, _TYPES[kind])

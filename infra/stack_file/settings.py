@@ -43,8 +43,6 @@ class OnDestroy(StrEnum):
 
 
 class Channel(StrEnum):
-    """Which lock the hosts install."""
-
     STABLE = "stable"
     NIGHTLY = "nightly"
 
@@ -140,6 +138,11 @@ class Workload(_Frozen):
     @property
     def row(self) -> Accelerator:
         return hardware.find(self.accelerator)
+
+    @property
+    def chips(self) -> int:
+        """Of all slices."""
+        return self.row.chips * self.slices
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -292,14 +295,22 @@ def check(stack: str, values: Mapping[str, Any]) -> StackSettings:
     kind: type[StackSettings] = registry.of(_target(stack, values)).settings()
     try:
         settings = kind.model_validate(_with_model(values) | {"stack": stack})
-    except model_file.ModelFileError as error:
+        if isinstance(settings, Settings):
+            hardware.find(settings.accelerator)
+    except (model_file.ModelFileError, hardware.UnknownAcceleratorError) as error:
         raise SettingsError(f"{error} (stacks/Pulumi.{stack}.yaml)") from None
     except ValidationError as error:
         raise SettingsError("; ".join(_sentence(stack, item, kind) for item in error.errors())) from None
     if isinstance(settings, Settings):
-        _hardware_rule(settings)
+        settings.check_place()
         check_training(settings)
-        _data_rule(settings)
+        if not settings.sources and settings.data != SYNTHETIC:
+            raise SettingsError("data names no input; write a glob, a directory, `stdlib` or `synthetic`")
+        if settings.sources and not settings.places.data:
+            raise SettingsError(
+                f"data is '{settings.data}' in stacks/Pulumi.{stack}.yaml; hosts of target {settings.target} cannot "
+                f"read prepared text yet: write `{NAMESPACE}data: {SYNTHETIC}`"
+            )
     return settings
 
 
@@ -352,15 +363,6 @@ def _sentence(stack: str, item: Any, kind: type[BaseModel]) -> str:
     return f"{key} is {item['input']!r} in {where}: {message}"
 
 
-def _hardware_rule(settings: Settings) -> None:
-    try:
-        row = settings.row
-    except hardware.UnknownAcceleratorError as error:
-        raise SettingsError(f"{error} (stacks/Pulumi.{settings.stack}.yaml)") from None
-    del row
-    settings.check_place()
-
-
 def _training_rule(workload: Workload) -> None:
     problems = [text for key, value in workload.training.items() if (text := maxtext_fields.problem(key, value))]
     if problems:
@@ -393,16 +395,6 @@ def _schedule_rule(workload: Workload) -> None:
         raise SettingsError(
             f"training.learning_rate_schedule_steps is {schedule}, but steps is {workload.steps}: "
             f"after the schedule the learning rate is 0; give at least {workload.steps}, or leave it out"
-        )
-
-
-def _data_rule(settings: Settings) -> None:
-    if not settings.sources and settings.data != SYNTHETIC:
-        raise SettingsError("data names no input; write a glob, a directory, `stdlib` or `synthetic`")
-    if settings.sources and not settings.places.data:
-        raise SettingsError(
-            f"data is '{settings.data}' in stacks/Pulumi.{settings.stack}.yaml; hosts of target {settings.target} "
-            f"cannot read prepared text yet: write `{NAMESPACE}data: {SYNTHETIC}`"
         )
 
 

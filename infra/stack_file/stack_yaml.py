@@ -12,7 +12,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import cache
 from typing import Any, cast
@@ -54,10 +54,7 @@ class StackFileError(ValueError):
 
 # Composes nodes only (with libyaml where the wheel has it): what a scalar is, _scalar says.
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_LOADER = cast(
-    type[yaml.SafeLoader],
-    type("_LOADER", (_BASE,), {"yaml_implicit_resolvers": {}, "DEFAULT_SCALAR_TAG": _IMPLICIT}),
-)
+_LOADER: Any = type("_LOADER", (_BASE,), {"yaml_implicit_resolvers": {}, "DEFAULT_SCALAR_TAG": _IMPLICIT})
 
 
 @cache
@@ -89,8 +86,10 @@ def written(text: str) -> dict[str, Any]:
         _check_key(key)
     values = {key.removeprefix(NAMESPACE): value for key, value in entries.items() if key.startswith(NAMESPACE)}
     for name, value in values.items():
-        _check_numbers(name, value)
-        if _has_secret(value):
+        for each in _inside(value):
+            if isinstance(each, float) and not math.isfinite(each):
+                raise StackFileError(f"has {each} below `{NAMESPACE}{name}`; write a number")
+        if any(map(_is_secret, _inside(value))):
             raise StackFileError(f"has {secret(name)}")
     return {name: value if isinstance(value, dict | list) else as_text(value) for name, value in values.items()}
 
@@ -113,7 +112,7 @@ def as_text(value: object) -> str:
 
 
 def of_engine(name: str, text: str) -> Any:
-    """A value that the engine handed over, objects and lists as such. Raises StackFileError."""
+    """A value that the engine handed over, objects and lists as such."""
     if declared().get(name, {}).get("type") not in ("object", "array"):
         return text
     try:
@@ -155,29 +154,23 @@ def _check_key(key: str) -> None:
         raise StackFileError(f"has the key {key!r}; write `{NAMESPACE}{name.removeprefix('config:')}`")
 
 
-def _check_numbers(name: str, value: object) -> None:
-    for each in _scalars(value):
-        if isinstance(each, float) and not math.isfinite(each):
-            raise StackFileError(f"has {each} below `{NAMESPACE}{name}`; write a number")
-
-
-def _scalars(value: object) -> Iterator[object]:
+def _inside(value: object) -> Iterator[object]:
+    """The value, and every one below it."""
+    yield value
+    below: Iterable[object] = ()
     if isinstance(value, dict):
-        for each in cast(dict[str, object], value).values():
-            yield from _scalars(each)
+        below = cast(dict[str, object], value).values()
     elif isinstance(value, list):
-        for each in cast(list[object], value):
-            yield from _scalars(each)
-    else:
-        yield value
+        below = cast(list[object], value)
+    for each in below:
+        yield from _inside(each)
 
 
-def _has_secret(value: object) -> bool:
-    if isinstance(value, dict):
-        mapping = cast(dict[str, object], value)
-        alone = list(mapping) == ["secure"] and isinstance(mapping["secure"], str)
-        return alone or any(map(_has_secret, mapping.values()))
-    return isinstance(value, list) and any(map(_has_secret, cast(list[object], value)))
+def _is_secret(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    mapping = cast(dict[str, object], value)
+    return list(mapping) == ["secure"] and isinstance(mapping["secure"], str)
 
 
 class _Reader:
@@ -247,13 +240,12 @@ def _moment(text: str) -> str | None:
     match = _MOMENT.fullmatch(text)
     if not match:
         return None
-    year, month, day = match.group(1, 2, 3)
-    hour, minute, second = match.group(4, 5, 6) if match[4] else match.group(8, 9, 10) if match[8] else ("0", "0", "0")
-    fields = (int(month), int(day), int(hour), int(minute), int(second))
-    if not (1 <= fields[0] <= 12 and 1 <= fields[1] <= 31 and fields[2] < 24 and fields[3] < 60 and fields[4] < 60):
+    clock = match.group(4, 5, 6) if match[4] else match.group(8, 9, 10)
+    month, day, hour, minute, second = (int(part or 0) for part in (*match.group(2, 3), *clock))
+    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 60):
         return None
     zone = "+0000 UTC" if match[7] in (None, "Z") else f"{match[7].replace(':', '')} {match[7].replace(':', '')}"
-    return "{}-{:02}-{:02} {:02}:{:02}:{:02} {}".format(year, *fields, zone)
+    return f"{match[1]}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} {zone}"
 
 
 def _number(text: str) -> int | float | str:
@@ -261,16 +253,12 @@ def _number(text: str) -> int | float | str:
     integer = _INTEGER.fullmatch(plain)
     if integer:
         sign, *digits = integer.groups()
-        (base, found), *_ = [(base, one) for base, one in zip((16, 2, 8, 10), digits, strict=True) if one is not None]
-        number = int(found, base) if len(found) < 4000 else 2**64
-        number = -number if sign == "-" else number
+        base, found = next((base, one) for base, one in zip((16, 2, 8, 10), digits, strict=True) if one is not None)
+        number = int(f"{sign}{found}", base) if len(found) < 4000 else 2**64
         if -(2**63) <= number < 2**64:
             return number
-    if _FLOAT.fullmatch(plain):
-        return _whole(float(plain)) if math.isfinite(float(plain)) else text
-    return text
-
-
-def _whole(number: float) -> int | float:
-    """Up to 10^21 Go writes a number without a fraction as its shortest digits and zeros."""
+    number = float(plain) if _FLOAT.fullmatch(plain) else math.inf
+    if not math.isfinite(number):
+        return text
+    # up to 10^21 Go writes a number without a fraction as its shortest digits and zeros
     return int(Decimal(repr(number))) if number.is_integer() and abs(number) < 1e21 else number

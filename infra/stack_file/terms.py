@@ -27,8 +27,6 @@ class Tier(StrEnum):
 
 
 class FitCheck(StrEnum):
-    """Whether `up` asks for the TPU compiler's word that the train step fits."""
-
     CHECKED = "checked"
     UNCHECKED = "unchecked"
 
@@ -73,21 +71,17 @@ class Terms(Owned, Settings):
     """How many seconds a preview may compile for an answer that is not known yet."""
 
     def check_place(self) -> None:
-        _api_rule(self)
+        row = self.row
+        if self.api in row.apis:
+            return
+        if row.platform == "cpu":
+            raise SettingsError(f"accelerator '{row.name}' is this machine's; write `target: local` in {where(self)}")
+        raise SettingsError(
+            f"accelerator '{row.name}' is not offered as {self.offered_as}, only by: {', '.join(row.apis)}; "
+            f"choose one of `slipway hardware {self.api}` in {where(self)}"
+        )
 
 
 def where(workload: Workload | StackSettings) -> str:
     """The file, as sentences name it."""
     return f"stacks/Pulumi.{workload.stack}.yaml"
-
-
-def _api_rule(settings: Terms) -> None:
-    row = settings.row
-    if settings.api in row.apis:
-        return
-    if row.platform == "cpu":
-        raise SettingsError(f"accelerator '{row.name}' is this machine's; write `target: local` in {where(settings)}")
-    raise SettingsError(
-        f"accelerator '{row.name}' is not offered as {settings.offered_as}, only by: {', '.join(row.apis)}; "
-        f"choose one of `slipway hardware {settings.api}` in {where(settings)}"
-    )

@@ -14,7 +14,6 @@ from infra.hardware import Api
 from infra.paths import ROOT, stack_file
 from infra.preview import compare, cost, limits, quota, stack_facts
 from infra.preview.cost import ASSUMED_MFU, RunCost, active_parameters
-from infra.preview.purchase import Purchase
 from infra.preview.stack_facts import StackFacts
 from infra.preview.stack_plan import decide
 from infra.runs import run_plan
@@ -30,21 +29,21 @@ def stack(**changes: Any) -> TpuVmSettings:
 
 
 def cost_of(settings: TpuVmSettings) -> cost.Cost:
-    return cost.of_purchase(Purchase.of(settings), run_plan.of_stack(settings))
+    return cost.of(settings, run_plan.of_stack(settings))
 
 
 def facts_of(settings: TpuVmSettings) -> StackFacts:
-    return stack_facts.of_purchase(Purchase.of(settings), run_plan.of_stack(settings))
+    return stack_facts.of(settings, run_plan.of_stack(settings))
 
 
 def quota_of(settings: TpuVmSettings) -> quota.QuotaNeed:
-    need = quota.of_purchase(Purchase.of(settings))
+    need = quota.of(settings)
     assert need
     return need
 
 
 def check_limits(settings: TpuVmSettings, buying: bool) -> tuple[str, ...]:
-    return limits.check(Purchase.of(settings), cost_of(settings), buying)
+    return limits.check(settings, cost_of(settings), buying)
 
 
 def test_hours_and_dollars_of_a_tier() -> None:

@@ -12,7 +12,6 @@ from infra.commands.main import app
 from infra.engine import command_line
 from infra.paths import ROOT
 from infra.preview import quota
-from infra.preview.purchase import Purchase
 from infra.stack_file.settings import any_from_file, check
 from infra.standins.gcp import schema
 from infra.targets.foundation import doctor as foundation_doctor
@@ -80,7 +79,7 @@ def test_example_is_a_size_of_the_foundations_region_with_its_quota() -> None:
     assert isinstance(foundation, FoundationSettings)
     assert isinstance(size, TpuVmSettings)
     assert size.place == foundation.region
-    need = quota.of_purchase(Purchase.of(size))
+    need = quota.of(size)
     assert need
     assert f"--quota-id={need.name} --dimensions=zone={need.places[0]} --preferred-value={need.amount} " in PAGE
     for secret in foundation.secrets:

@@ -25,7 +25,6 @@ from infra.preview.fit.gate import gate
 from infra.preview.fit.measurements import MEASURED, Measured
 from infra.preview.fit.train_step import TrainStep, of_stack
 from infra.preview.fit.verdict import FitVerdict, Traffic, VerdictError, from_text, to_text
-from infra.preview.purchase import Purchase
 from infra.preview.stack_plan import decide
 from infra.runs import run_plan
 from infra.stack_file.settings import SettingsError, any_from_file, stack_names
@@ -280,22 +279,21 @@ def test_an_unknown_error_is_no_verdict() -> None:
 def test_gate() -> None:
     settings = any_from_file("v6e-32")
     assert isinstance(settings, TpuVmSettings)
-    checked = Purchase.of(settings)
-    unchecked = dataclasses.replace(checked, fit=FitCheck.UNCHECKED)
+    unchecked = settings.model_copy(update={"fit": FitCheck.UNCHECKED})
     unknown = dataclasses.replace(FITS, fits=None, reason="not compiled yet")
-    assert gate(checked, FITS, buying=True) == ()
+    assert gate(settings, FITS, buying=True) == ()
     assert gate(unchecked, unknown, buying=True) == ()
     problem = (
         "whether llama3.1-8b fits is unknown: not compiled yet; run `slipway fit v6e-32`, or write `slipway:fit: unch"
     )
-    (warning,) = gate(checked, unknown, buying=False)
+    (warning,) = gate(settings, unknown, buying=False)
     assert warning.startswith(f"`up` will refuse: {problem}")
     with pytest.raises(SettingsError, match=re.escape(problem)):
-        gate(checked, unknown, buying=True)
-    for purchase in (checked, unchecked):
+        gate(settings, unknown, buying=True)
+    for stack in (settings, unchecked):
         for buying in (True, False):
             with pytest.raises(SettingsError) as stopped:
-                gate(purchase, TOO_LARGE, buying)
+                gate(stack, TOO_LARGE, buying)
             assert str(stopped.value) == (
                 "llama3.1-8b does not fit v6e-32: out of memory: 40 of 31; the largest saving first (`slipway fit "
                 "v6e-32 --levers` asks the compiler of each): per_device_batch_size: 1 | accelerator: v6e-64 in "
@@ -303,7 +301,7 @@ def test_gate() -> None:
             )
     refused = dataclasses.replace(TOO_LARGE, reason="no such slice", keys=("accelerator",), peak_gib=None)
     with pytest.raises(SettingsError, match=r"no such slice; change accelerator in stacks/Pulumi.v6e-32.yaml"):
-        gate(checked, refused, buying=False)
+        gate(settings, refused, buying=False)
 
 
 def test_the_block_has_the_verdict_and_an_unknown_one_stops_only_up() -> None:

@@ -30,7 +30,6 @@ def directory(work: Path = WORK) -> Path:
 
 
 def find(key: str, work: Path = WORK) -> FitVerdict | None:
-    """The verdict of a key, or None."""
     for path in (SHIPPED / f"{key}.json", directory(work) / f"{key}.json", JUDGED / f"{key}.json"):
         try:
             return from_text(path.read_text(encoding="utf-8"), key)

@@ -10,7 +10,6 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
 
 from infra.host_software.derive import compile_environment
 from infra.preview.fit.verdict import FitVerdict
@@ -64,10 +63,6 @@ class CompileRequest:
     def unknown(self, reason: str) -> FitVerdict:
         """No answer, and why."""
         return FitVerdict(self.key, self.topology, self.slices, self.model, None, reason)
-
-    def document(self) -> dict[str, Any]:
-        """What training/aot.py reads."""
-        return {"topology": self.topology, "slices": self.slices, "arguments": self.arguments}
 
 
 def compile_request_of(workload: Workload, spec: RunSpec) -> CompileRequest:

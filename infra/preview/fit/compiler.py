@@ -26,6 +26,7 @@ from infra.preview.fit.verdict import FitVerdict, Traffic
 from training.xla_flags import DEFAULTS
 
 PHASES = ("importing", "tracing", "compiling", "reading")
+_NUMBERS = ("hbm_gib", "peak_gib", "argument_gib", "temp_gib", "tflops_per_device")
 _POLL_S = 0.25
 _SAY_EVERY_S = 5.0
 
@@ -50,7 +51,7 @@ def compile_step(request: CompileRequest, python: Path, limits: CompileLimits, p
     """Ask the compiler. Raises OSError where the process cannot be started or its files cannot be written."""
     with tempfile.TemporaryDirectory(prefix="slipway-fit-") as name:
         work = Path(name)
-        (work / "request.json").write_text(json.dumps(request.document()))
+        (work / "request.json").write_text(json.dumps(dataclasses.asdict(request)))
         with (work / "output").open("w") as output:
             child = subprocess.Popen(
                 [str(python), "-P", "-m", "training.aot", str(work / "request.json"), str(work / "result.json")],
@@ -133,23 +134,13 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
 
 
 def _verdict(request: CompileRequest, result: dict[str, Any]) -> FitVerdict:
-    answered = dataclasses.replace(
-        request.unknown(""),
-        hbm_gib=_rounded(result.get("hbm_gib")),
-        peak_gib=_rounded(result.get("peak_gib")),
-        argument_gib=_rounded(result.get("argument_gib")),
-        tflops_per_device=_rounded(result.get("tflops_per_device")),
-    )
+    # rounded to what is worth keeping, so that a new verdict equals the one that is read from its file later
+    numbers: dict[str, float] = {name: round(value, 4) for name in _NUMBERS if (value := result.get(name)) is not None}
+    answered = dataclasses.replace(request.unknown(""), **numbers)
     if "error" not in result:
         traffic = tuple(Traffic(**{**sent, "gib": round(sent["gib"], 4)}) for sent in result["collectives"])
-        took = {"temp_gib": _rounded(result["temp_gib"]), "compile_s": result["compile_s"]}
-        return dataclasses.replace(answered, fits=True, traffic=traffic, **took)
+        return dataclasses.replace(answered, fits=True, traffic=traffic, compile_s=result["compile_s"])
     refusal = errors.refusal(result["error"], answered.peak_gib, answered.hbm_gib)
     if refusal.certain:
         return dataclasses.replace(answered, fits=False, reason=refusal.reason, keys=refusal.keys)
     return request.unknown(refusal.reason)
-
-
-def _rounded(value: float | None) -> float | None:
-    """To what is worth keeping, so that a new verdict equals the one that is read from its file later."""
-    return None if value is None else round(value, 4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 MEMORY_KEYS = ("remat_policy", "per_device_batch_size", "accelerator")
@@ -24,9 +23,9 @@ def refusal(error: str, needed_gib: float | None, available_gib: float | None) -
         wants = f"the train step wants {needed_gib:.2f} GiB of HBM per device, {available_gib:.2f} are there"
         return CompileRefusal(f"out of memory: {wants} ({needed_gib - available_gib:.2f} too many)", MEMORY_KEYS)
     text = " ".join(error.split())
-    for pattern, say in _KNOWN:
+    for pattern, sentence, keys in _KNOWN:
         if match := re.search(pattern, text):
-            return say(match)
+            return CompileRefusal(sentence.format(*match.groups()), keys)
     return CompileRefusal(f"the compiler failed and said: {text[:_LENGTH]}", (), certain=False)
 
 
@@ -45,25 +44,17 @@ def no_answer(code: int | None, output: str) -> str:
     return f"the compile ended with code {code} and said: {last}"
 
 
-def _says(template: str, *keys: str) -> Callable[[re.Match[str]], CompileRefusal]:
-    return lambda match: CompileRefusal(template.format(*match.groups()), keys)
-
-
-# The words of MaxText 0.2.5 and JAX; what is not here is printed as it was said.
-_KNOWN: tuple[tuple[str, Callable[[re.Match[str]], CompileRefusal]], ...] = (
-    (
-        r"Invalid compile topology: ([^ .]+)",
-        _says("MaxText knows no slice {0}; choose another accelerator", "accelerator"),
-    ),
+# The words of MaxText 0.2.5 and JAX, the sentence for them, and the keys; what is not here is printed as it was said.
+_KNOWN = (
+    (r"Invalid compile topology: ([^ .]+)", "MaxText knows no slice {0}; choose another accelerator", ("accelerator",)),
     (
         r"is partitioned (\d+) times, but the dimension size is (\d+)",
-        _says(
-            "a dimension of {1} cannot be divided over {0} devices; choose a smaller slice or another mesh",
-            "ici_fsdp_parallelism", "ici_tensor_parallelism", "accelerator",
-        ),
+        "a dimension of {1} cannot be divided over {0} devices; choose a smaller slice or another mesh",
+        ("ici_fsdp_parallelism", "ici_tensor_parallelism", "accelerator"),
     ),
     (
         r"model_name.*?Input should be ['\"]",
-        _says("MaxText has no such model; choose a model_name that it lists", "model_name"),
+        "MaxText has no such model; choose a model_name that it lists",
+        ("model_name",),
     ),
-)  # fmt: skip
+)

@@ -8,6 +8,7 @@ closer than that error. Not compared with a real GPU.
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from infra.preview.fit.errors import MEMORY_KEYS
 from infra.preview.fit.model_sizes import STATE_BYTES, Sizes, sizes
@@ -28,9 +29,7 @@ def peak_gib(step: TrainStep) -> float | None:
     if model is None:
         return None
     mesh = resolve_mesh(training, step.row.devices, step.workload.slices)
-    shards = 1
-    for axis in _SHARDED:
-        shards *= mesh.ici.get(axis, 1) * mesh.dcn.get(axis, 1)
+    shards = math.prod(mesh.ici.get(axis, 1) * mesh.dcn.get(axis, 1) for axis in _SHARDED)
     tokens = step.number("per_device_batch_size") * step.number("max_target_length")
     tensor = mesh.ici.get("tensor", 1)
     state = model.parameters * STATE_BYTES / shards

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from infra import hardware
 from infra.preview.fit.train_step import TrainStep
@@ -46,24 +47,19 @@ def ranked(step: TrainStep, verdict: FitVerdict) -> tuple[Lever, ...]:
 
 
 def _remat(step: TrainStep, activations: float | None) -> Iterator[Lever]:
-    names = [name for name, _ in REMAT]
-    if step.remat_policy not in names[:-1]:
-        return
-    at = names.index(step.remat_policy)
-    (_, keeps), (policy, would_keep) = REMAT[at], REMAT[at + 1]
-    saves = None if activations is None else activations * (1 - would_keep / keeps)
-    yield Lever(f"remat_policy: {policy}", step.changed({"remat_policy": policy}), saves)
+    for (today, keeps), (policy, would_keep) in pairwise(REMAT):
+        if today == step.remat_policy:
+            saves = None if activations is None else activations * (1 - would_keep / keeps)
+            yield Lever(f"remat_policy: {policy}", step.changed({"remat_policy": policy}), saves)
 
 
 def _batch(step: TrainStep, activations: float | None) -> Iterator[Lever]:
     saves = None if activations is None else activations / 2
-    batch, length = (int(step.number(key)) for key in ("per_device_batch_size", "max_target_length"))
-    if batch > 1:
-        half = batch // 2
-        yield Lever(f"per_device_batch_size: {half}", step.changed({"per_device_batch_size": half}), saves)
-    elif length > 256:
-        half = length // 2
-        yield Lever(f"max_target_length: {half}", step.changed({"max_target_length": half}), saves)
+    for key, least in (("per_device_batch_size", 1), ("max_target_length", 256)):
+        now = int(step.number(key))
+        if now > least:
+            yield Lever(f"{key}: {now // 2}", step.changed({key: now // 2}), saves)
+            return
 
 
 def _slice(step: TrainStep, state: float | None) -> Iterator[Lever]:
@@ -76,11 +72,9 @@ def _slice(step: TrainStep, state: float | None) -> Iterator[Lever]:
             title, changed = f"accelerator: {chosen.name}", step.changed(accelerator=chosen.name)
             divided = chosen.chips / row.chips
         else:
+            title = f"slices: {2 * slices} with dcn_fsdp_parallelism: {2 * slices}"
             sharded = {"dcn_fsdp_parallelism": 2 * slices, "dcn_data_parallelism": 1}
-            title, changed = (
-                f"slices: {2 * slices} with dcn_fsdp_parallelism: {2 * slices}",
-                step.changed(sharded, slices=2 * slices),
-            )
+            changed = step.changed(sharded, slices=2 * slices)
             divided = 2 * slices if step.workload.training.get("dcn_fsdp_parallelism", 1) == 1 else 2.0
     except SettingsError:
         return  # the stack's mesh fixes the number of devices

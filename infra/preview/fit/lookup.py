@@ -15,12 +15,10 @@ from infra.preview.fit.compile_request import CompileRequest
 from infra.preview.fit.compiler import CompileLimits, Progress
 from infra.preview.fit.verdict import FitVerdict
 
-NOT_ASKED = "not compiled yet"
 
-
-def known(request: CompileRequest, work: Path = WORK) -> FitVerdict:
-    """The verdict without a compile; where there is none, unknown with what to do."""
-    return cache.find(request.key, work) or request.unknown(NOT_ASKED)
+def known(request: CompileRequest) -> FitVerdict:
+    """The verdict without a compile."""
+    return cache.find(request.key) or request.unknown("not compiled yet")
 
 
 def settle(request: CompileRequest, limits: CompileLimits, progress: Progress, work: Path = WORK) -> FitVerdict:

@@ -54,9 +54,6 @@ MEASURED = (
     Measured("a3-ultra-1", _7B | {"per_device_batch_size": 4, "remat_policy": "full"}, 418, _H200_SOURCE),
     Measured("a3-ultra-1", _7B | {"per_device_batch_size": 4, "remat_policy": "save_qkv_proj"}, 496, _H200_SOURCE),
     Measured(
-        "a3-ultra-1",
-        _7B | {"per_device_batch_size": 2, "remat_policy": "minimal_with_context"},
-        532,
-        _H200_SOURCE,
+        "a3-ultra-1", _7B | {"per_device_batch_size": 2, "remat_policy": "minimal_with_context"}, 532, _H200_SOURCE
     ),
 )

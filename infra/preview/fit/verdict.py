@@ -87,13 +87,9 @@ def from_text(text: str, key: str) -> FitVerdict:
         verdict = FitVerdict(**values)
     except TypeError as error:
         raise VerdictError(str(error)) from None
-    _check(verdict)
-    return verdict
-
-
-def _check(verdict: FitVerdict) -> None:
     numbers = (verdict.hbm_gib, verdict.peak_gib, verdict.tflops_per_device)
     if verdict.fits not in (True, False) or any(type(number) not in (float, int, type(None)) for number in numbers):
         raise VerdictError("fields of other types")
     if verdict.fits and None in numbers:
         raise VerdictError("a fit without numbers")
+    return verdict
