@@ -306,9 +306,9 @@ def _manifest(document: dict[str, Any]) -> Manifest:
         sources=tuple(SourceEntry(**source) for source in document["sources"]),
         train=_split(document["train"]),
         heldout=_split(document["heldout"]),
-        tokenizer=TokenizerEntry(**tokenizer | {"file": FileEntry(**tokenizer["file"])}) if tokenizer else None,
+        tokenizer=TokenizerEntry(**{**tokenizer, "file": FileEntry(**tokenizer["file"])}) if tokenizer else None,
     )
 
 
 def _split(document: dict[str, Any]) -> Split:
-    return Split(**document | {"files": tuple(FileEntry(**file) for file in document["files"])})
+    return Split(**{**document, "files": tuple(FileEntry(**file) for file in document["files"])})
