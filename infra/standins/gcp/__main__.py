@@ -10,7 +10,8 @@ prove that Google accepts the arguments, and knows no quota, permission or price
 
 import os
 
-from infra.standins.gcp.server import serve
+from infra.providers.server import serve_plugin
+from infra.standins.gcp.server import Server
 from infra.standins.gcp.store import STATE_VARIABLE
 
-serve(os.environ, os.environ.get(STATE_VARIABLE))
+serve_plugin(Server(os.environ, os.environ.get(STATE_VARIABLE)), on_end=lambda: None)

@@ -7,7 +7,6 @@ Refuses to own: inputs and their types (schema.py), and state (store.py).
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import ipaddress
 from collections.abc import Mapping
@@ -39,23 +38,22 @@ class Kind:
     shared: bool = False
 
 
-def _compute(path: str, *replaces: str, **outputs: str) -> Kind:
-    link = "https://www.googleapis.com/compute/v1/{id}"
-    return Kind("projects/{project}/" + path, frozenset(replaces), {"selfLink": link, **outputs})
+def _compute(path: str, *replaces: str, widens: tuple[str, ...] = (), **outputs: str) -> Kind:
+    made = {"selfLink": "https://www.googleapis.com/compute/v1/{id}", **outputs}
+    return Kind("projects/{project}/" + path, frozenset(replaces), made, widens=frozenset(widens))
 
 
 def _grant(of: str) -> Kind:
     return Kind(of + "/{role}/{member}", frozenset(("condition",)), shared=True)
 
 
-_REPOSITORY = "projects/{project}/locations/{location}/repositories/{repositoryId}"
+_IN_LOCATION = "projects/{project}/locations/{location}/"
 _KINDS: dict[str, Kind] = {
     "gcp:compute/network:Network": _compute(
         "global/networks/{name}", "autoCreateSubnetworks", "description", networkId="{number}", numericId="{number}"
     ),
-    "gcp:compute/subnetwork:Subnetwork": dataclasses.replace(
-        _compute("regions/{region}/subnetworks/{name}", "network", "description", "purpose"),
-        widens=frozenset(("ipCidrRange",)),
+    "gcp:compute/subnetwork:Subnetwork": _compute(
+        "regions/{region}/subnetworks/{name}", "network", "description", "purpose", widens=("ipCidrRange",)
     ),
     "gcp:compute/firewall:Firewall": _compute("global/firewalls/{name}", "network", "direction"),
     "gcp:compute/router:Router": _compute("regions/{region}/routers/{name}", "network"),
@@ -69,12 +67,12 @@ _KINDS: dict[str, Kind] = {
     ),
     "gcp:compute/resourcePolicy:ResourcePolicy": _compute("regions/{region}/resourcePolicies/{name}", "workloadPolicy"),
     "gcp:container/cluster:Cluster": Kind(
-        "projects/{project}/locations/{location}/clusters/{name}",
+        _IN_LOCATION + "clusters/{name}",
         frozenset(("network", "subnetwork", "ipAllocationPolicy", "initialNodeCount")),
         {"endpoint": "192.0.2.1", "selfLink": "https://container.googleapis.com/v1/{id}"},
     ),
     "gcp:container/nodePool:NodePool": Kind(
-        "projects/{project}/locations/{location}/clusters/{cluster}/nodePools/{name}",
+        _IN_LOCATION + "clusters/{cluster}/nodePools/{name}",
         frozenset(("placementPolicy", "queuedProvisioning", "initialNodeCount", "maxPodsPerNode")),
     ),
     "gcp:tpu/v2Vm:V2Vm": Kind(
@@ -101,14 +99,12 @@ _KINDS: dict[str, Kind] = {
     "gcp:projects/iAMMember:IAMMember": _grant("{project}"),
     "gcp:projects/service:Service": Kind("{project}/{service}", shared=True),
     "gcp:artifactregistry/repository:Repository": Kind(
-        _REPOSITORY,
+        _IN_LOCATION + "repositories/{repositoryId}",
         frozenset(("format", "mode", "kmsKeyName")),
         {"name": "{repositoryId}", "registryUri": "{location}-docker.pkg.dev/{project}/{repositoryId}"},
     ),
-    "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember": _grant(
-        "projects/{project}/locations/{location}/repositories/{repository}"
-    ),
-    "gcp:kms/keyRing:KeyRing": Kind("projects/{project}/locations/{location}/keyRings/{name}"),
+    "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember": _grant(_IN_LOCATION + "repositories/{repository}"),
+    "gcp:kms/keyRing:KeyRing": Kind(_IN_LOCATION + "keyRings/{name}"),
     "gcp:kms/cryptoKey:CryptoKey": Kind(
         "{keyRing}/cryptoKeys/{name}", frozenset(("purpose", "destroyScheduledDuration", "importOnly"))
     ),

@@ -20,7 +20,7 @@ from infra.standins.gcp.store import StandInStore
 
 STORAGE_AGENT = "gcp:storage/getProjectServiceAccount:getProjectServiceAccount"
 _AGENT_EMAIL = "service-0@gs-project-accounts.iam.gserviceaccount.com"  # the stand-in's projects have the number 0
-_ENCRYPTS = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
+_AGENT_MEMBER = f"serviceAccount:{_AGENT_EMAIL}"
 
 # Which API makes a type, and how it is called in the refusal. The first row that begins the type's token counts.
 _APIS: tuple[tuple[str, str, str], ...] = (
@@ -81,7 +81,7 @@ def _api_disabled(making: Making) -> str | None:
 
 
 def _agent_not_obtained(making: Making) -> str | None:
-    if making.text("member") != f"serviceAccount:{_AGENT_EMAIL}" or making.exists(STORAGE_AGENT, making.project):
+    if making.text("member") != _AGENT_MEMBER or making.exists(STORAGE_AGENT, making.project):
         return None
     return (
         f'Error applying IAM policy for KMS CryptoKey "{making.text("cryptoKeyId")}": Error setting IAM policy: '
@@ -92,7 +92,7 @@ def _agent_not_obtained(making: Making) -> str | None:
 def _key_not_granted(making: Making) -> str | None:
     encryption = making.inputs.get("encryption")
     key = cast(Mapping[str, Any], encryption).get("defaultKmsKeyName") if isinstance(encryption, Mapping) else None
-    grant = f"{key}/{_ENCRYPTS}/serviceAccount:{_AGENT_EMAIL}"
+    grant = f"{key}/roles/cloudkms.cryptoKeyEncrypterDecrypter/{_AGENT_MEMBER}"
     if key is None or making.exists("gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember", grant):
         return None
     return (
@@ -147,9 +147,7 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal(("gcp:*",), _api_disabled, "terraform-google-modules/terraform-example-foundation issue 1142"),
     Refusal(
-        ("gcp:kms/cryptoKeyIAMMember:*",),
-        _agent_not_obtained,
-        "hashicorp/terraform-provider-google issues 9969, 7611",
+        ("gcp:kms/cryptoKeyIAMMember:*",), _agent_not_obtained, "hashicorp/terraform-provider-google issues 9969, 7611"
     ),
     Refusal(("gcp:storage/bucket:Bucket",), _key_not_granted, "GoogleCloudPlatform/magic-modules pull request 3747"),
     Refusal(("gcp:*IAMMember", "gcp:*IamMember"), _absent_account, "GoogleCloudPlatform/data-migration-tool issue 58"),
@@ -164,10 +162,9 @@ REFUSALS: tuple[Refusal, ...] = (
 def check(making: Making) -> None:
     """Raises ResourceError in the words of the first refusal that holds."""
     for refusal in REFUSALS:
-        if any(fnmatchcase(making.token, pattern) for pattern in refusal.tokens):
-            sentence = refusal.sentence(making)
-            if sentence:
-                raise ResourceError(sentence)
+        concerned = any(fnmatchcase(making.token, pattern) for pattern in refusal.tokens)
+        if concerned and (sentence := refusal.sentence(making)):
+            raise ResourceError(sentence)
 
 
 def obtain_storage_agent(asked: Making) -> dict[str, Any]:
@@ -178,11 +175,6 @@ def obtain_storage_agent(asked: Making) -> dict[str, Any]:
     if not asked.exists("gcp:projects/service:Service", f"{asked.project}/storage.googleapis.com"):
         asked.store.must_have_made(asked.project, {})
     check(asked)
-    outputs = {
-        "id": _AGENT_EMAIL,
-        "emailAddress": _AGENT_EMAIL,
-        "member": f"serviceAccount:{_AGENT_EMAIL}",
-        "project": asked.project,
-    }
+    outputs = {"id": _AGENT_EMAIL, "emailAddress": _AGENT_EMAIL, "member": _AGENT_MEMBER, "project": asked.project}
     asked.store.put(STORAGE_AGENT, asked.project, outputs)
     return outputs

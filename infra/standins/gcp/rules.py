@@ -16,17 +16,8 @@ from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from infra.providers.input_types import UNKNOWN
-from infra.standins.gcp.schema import (
-    Anything,
-    Field,
-    ListOf,
-    MapOf,
-    ObjectOf,
-    ResourceType,
-    Scalar,
-    Type,
-    object_fields,
-)
+from infra.standins.gcp import schema
+from infra.standins.gcp.schema import Anything, Field, ListOf, MapOf, ObjectOf, ResourceType, Scalar, Type
 
 
 @dataclass(frozen=True)
@@ -95,8 +86,8 @@ _KEY_CHECKS: tuple[tuple[str, str, Check], ...] = (("storage.BucketArgs", "label
 _CONFLICTS: tuple[tuple[str, str, str], ...] = (("tpu.V2VmArgs", "acceleratorType", "acceleratorConfig"),)
 
 
-def problems(resource: ResourceType, values: Mapping[str, Any], project: str | None) -> list[Problem]:
-    """Every fault of a resource's inputs; unknown values pass. project: the provider's, None where it has none."""
+def problems(resource: ResourceType, values: Mapping[str, Any], project: str) -> list[Problem]:
+    """Every fault of a resource's inputs; unknown values pass. project: the provider's, empty where it has none."""
     faults = list(_object(resource.args, resource.inputs, values, ""))
     takes_project = "project" in resource.inputs and not resource.inputs["project"].required
     if takes_project and not (values.get("project") or project):
@@ -169,7 +160,7 @@ def _value(kind: Type, value: Any, path: str) -> Iterator[Problem]:
             if not isinstance(value, dict):
                 yield _mistyped(path, value, "an object")
                 return
-            fields = object_fields(kind)
+            fields = schema.object_fields(kind)
             if fields is not None:
                 yield from _object(kind, fields, cast(dict[str, Any], value), path + ".")
         case Scalar(name):

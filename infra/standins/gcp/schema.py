@@ -82,18 +82,12 @@ def version() -> str:
 @functools.cache
 def resource_type(token: str) -> ResourceType | None:
     """token: `gcp:compute/network:Network`. None if the SDK has no such resource."""
-    package, slash, module = token.split(":")[1].partition("/")
-    name = token.split(":")[2]
+    _, path, name = token.split(":")
+    package, slash, module = path.partition("/")
     if not slash:
         return None
-    text = next(
-        (
-            _text(f"{package}/{path.name}")
-            for path in sorted((_root() / package).glob("*.py"))
-            if path.stem.replace("_", "") == module.lower()
-        ),
-        "",
-    )
+    files = [file for file in sorted((_root() / package).glob("*.py")) if file.stem.replace("_", "") == module.lower()]
+    text = _text(f"{package}/{files[0].name}") if files else ""
     name = name[:1].upper() + name[1:]
     own = _class(text, f"class {name}(pulumi.CustomResource):\n")
     # A resource whose Args name a nested type has taken already has InitArgs.

@@ -9,17 +9,18 @@ store.py, what Google's plugin writes into a state beyond the program in default
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from google.protobuf import empty_pb2, struct_pb2
 
 from infra.providers.proto import grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
 from infra.providers.resource import ResourceError
-from infra.providers.server import serve_plugin, to_struct, to_values
+from infra.providers.server import to_struct, to_values
 from infra.standins.gcp import defaults, kinds, preconditions, rules, schema
 from infra.standins.gcp.defaults import FILLED_IN
 from infra.standins.gcp.store import StandInStore
@@ -53,9 +54,8 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.ProviderHandshakeResponse()
 
     def GetPluginInfo(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return plugin_pb2.PluginInfo(
-            version=f"{self._version}+stand-in"
-        )  # so that no clone takes another's for Google's
+        # so that no clone takes another's for Google's
+        return plugin_pb2.PluginInfo(version=f"{self._version}+stand-in")
 
     def GetSchema(self, request: Any, context: grpc.ServicerContext) -> Any:
         return provider_pb2.GetSchemaResponse(schema=json.dumps({"name": "gcp", "version": self._version}))
@@ -92,20 +92,14 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             was_filled = "name" in old.get(FILLED_IN, [])
             inputs["name"] = old["name"] if was_filled else _name(request.urn, request.randomSeed)
         checked = defaults.carried_over(old, inputs | {FILLED_IN: filled}, rules.conflicting(resource.args, inputs))
-        return provider_pb2.CheckResponse(
-            inputs=to_struct(checked), failures=_failures(problems, request.urn.split("::")[-1])
-        )
+        failures = _failures(problems, request.urn.split("::")[-1])
+        return provider_pb2.CheckResponse(inputs=to_struct(checked), failures=failures)
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
         kind = kinds.of(_token(request.urn), self._resource(request.urn, context))
         old, new = to_values(request.old_inputs), to_values(request.news)
         changed = [key for key in sorted({*old, *new} - {FILLED_IN}) if not defaults.same(old.get(key), new.get(key))]
         replaced = [key for key in changed if kinds.replaces(kind, key, old.get(key), new.get(key))]
-        wire = provider_pb2.PropertyDiff
-        detailed = {
-            key: provider_pb2.PropertyDiff(kind=_change(key, old, new, key in replaced, wire), inputDiff=True)
-            for key in changed
-        }
         response = provider_pb2.DiffResponse
         return response(
             changes=response.DIFF_SOME if changed else response.DIFF_NONE,
@@ -113,7 +107,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             # two things cannot have one name; a name that was filled in is another one after a replacement
             deleteBeforeReplace=bool(replaced) and "name" not in new.get(FILLED_IN, []) and "name" not in changed,
             diffs=changed,
-            detailedDiff=detailed,
+            detailedDiff={key: _change(key, old, new, key in replaced) for key in changed},
             hasDetailedDiff=True,
         )
 
@@ -124,34 +118,27 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             return provider_pb2.CreateResponse(properties=to_struct(kinds.planned(resource, inputs)))
         token = _token(request.urn)
         kind = kinds.of(token, resource)
-
-        def create() -> tuple[str, dict[str, Any]]:
+        places = {key: self._settings[key] for key in ("project", "region", "zone")}
+        with _refusals_told(context):
             preconditions.check(self._making(token, inputs))
-            identifier, outputs = kinds.created(kind, resource, request.urn, inputs, self._places())
+            identifier, outputs = kinds.created(kind, resource, request.urn, inputs, places)
             (self._store.put if kind.shared else self._store.create)(token, identifier, outputs)
-            return identifier, self._store.marked(outputs)
-
-        identifier, outputs = _act(context, create)
-        return provider_pb2.CreateResponse(id=identifier, properties=to_struct(outputs))
+            return provider_pb2.CreateResponse(id=identifier, properties=to_struct(self._store.marked(outputs)))
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
         known, state = to_values(request.inputs), to_values(request.properties)
-
-        def read() -> dict[str, Any] | None:
+        with _refusals_told(context):
             if known or state:  # an import knows nothing yet, so there is nothing to lose
                 self._store.must_have_made(request.id, state)
-            return self._store.read(_token(request.urn), request.id)
-
-        thing = _act(context, read)
-        if thing is None:
-            return provider_pb2.ReadResponse()
+            thing = self._store.read(_token(request.urn), request.id)
+            if thing is None:
+                return provider_pb2.ReadResponse()
+            properties = to_struct(self._store.marked(thing))
         # of an import everything that can be an input is one
         keys = set(known) - {FILLED_IN} or set(resource.inputs)
         inputs = {key: thing[key] for key in keys if key in thing} | {FILLED_IN: known.get(FILLED_IN, [])}
-        return provider_pb2.ReadResponse(
-            id=request.id, properties=to_struct(self._store.marked(thing)), inputs=to_struct(inputs)
-        )
+        return provider_pb2.ReadResponse(id=request.id, properties=properties, inputs=to_struct(inputs))
 
     def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
@@ -159,35 +146,28 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         properties = kinds.updated(resource, old, to_values(request.news))
         if request.preview:
             return provider_pb2.UpdateResponse(properties=to_struct(properties))
-
-        def update() -> dict[str, Any]:
+        with _refusals_told(context):
             self._store.must_have_made(request.id, old)
             self._store.update(_token(request.urn), request.id, properties)
-            return self._store.marked(properties)
-
-        return provider_pb2.UpdateResponse(properties=to_struct(_act(context, update)))
+            return provider_pb2.UpdateResponse(properties=to_struct(self._store.marked(properties)))
 
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
-        def delete() -> None:
+        with _refusals_told(context):
             self._store.must_have_made(request.id, to_values(request.properties))
             self._store.delete(_token(request.urn), request.id)
-
-        _act(context, delete)
         return empty_pb2.Empty()
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
         if request.tok == preconditions.STORAGE_AGENT:
-            making = self._making(request.tok, to_values(request.args))
-            agent: Any = {"return": to_struct(_act(context, lambda: preconditions.obtain_storage_agent(making)))}
-            return provider_pb2.InvokeResponse(**agent)
+            with _refusals_told(context):
+                return _answer(preconditions.obtain_storage_agent(self._making(request.tok, to_values(request.args))))
         if request.tok != _CLIENT_CONFIG:
             context.abort(
                 grpc.StatusCode.UNAVAILABLE,
                 f"'{request.tok}' asks Google, which the stand-in for the gcp plugin cannot; install the official one:"
                 f" pulumi plugin install resource gcp {self._version}",
             )
-        answer: Any = {"return": to_struct({"id": "", "defaultLabels": {}, **self._settings})}  # a keyword in Python
-        return provider_pb2.InvokeResponse(**answer)
+        return _answer({"id": "", "defaultLabels": {}, **self._settings})
 
     # Below: how a call is carried out.
 
@@ -201,9 +181,6 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     def _making(self, token: str, inputs: dict[str, Any]) -> preconditions.Making:
         return preconditions.Making(token, inputs, self._settings, self._store)
-
-    def _places(self) -> dict[str, str]:
-        return {key: self._settings[key] for key in ("project", "region", "zone")}
 
 
 def _token(urn: str) -> str:
@@ -220,12 +197,10 @@ def _set_inputs(struct: struct_pb2.Struct) -> dict[str, Any]:
     return {key: value for key, value in to_values(struct).items() if value is not None and key != FILLED_IN}
 
 
-def _change(key: str, old: Mapping[str, Any], new: Mapping[str, Any], replace: bool, wire: Any) -> Any:
-    if key not in old:
-        return wire.ADD_REPLACE if replace else wire.ADD
-    if key not in new:
-        return wire.DELETE_REPLACE if replace else wire.DELETE
-    return wire.UPDATE_REPLACE if replace else wire.UPDATE
+def _change(key: str, old: Mapping[str, Any], new: Mapping[str, Any], replace: bool) -> Any:
+    word = "ADD" if key not in old else "DELETE" if key not in new else "UPDATE"
+    kind = provider_pb2.PropertyDiff.Kind.Value(f"{word}_REPLACE" if replace else word)
+    return provider_pb2.PropertyDiff(kind=kind, inputDiff=True)
 
 
 def _failures(problems: Iterable[rules.Problem], name: str) -> list[Any]:
@@ -233,14 +208,15 @@ def _failures(problems: Iterable[rules.Problem], name: str) -> list[Any]:
     return [provider_pb2.CheckFailure(reason=f"{each.reason}; see '{name}.{each.path}'") for each in problems]
 
 
-def _act[T](context: grpc.ServicerContext, act: Callable[[], T]) -> T:
+def _answer(values: Mapping[str, Any]) -> Any:
+    answer: Any = {"return": to_struct(values)}  # a keyword in Python
+    return provider_pb2.InvokeResponse(**answer)
+
+
+@contextlib.contextmanager
+def _refusals_told(context: grpc.ServicerContext) -> Iterator[None]:
+    """Ends the call with the sentence of a ResourceError."""
     try:
-        return act()
+        yield
     except ResourceError as error:
         context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-        raise AssertionError("abort raises") from error
-
-
-def serve(environment: Mapping[str, str], directory: str | None) -> None:
-    """Serve until the engine ends us or is gone."""
-    serve_plugin(Server(environment, directory), lambda: None)
