@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from infra.commands.terminal import fail
+from infra.engine import wrapper
+from infra.paths import ROOT
 from infra.stack_file.settings import SettingsError, any_from_file
 from infra.targets import registry
 
@@ -36,7 +38,7 @@ def init(
     except SettingsError as error:
         fail(str(error))
     bucket = registry.of(settings.target).state_bucket()
-    if bucket.chosen_backend(os.environ):
+    if wrapper.user_chose_backend(os.environ, ROOT):
         fail("the state is no longer in this clone: PULUMI_BACKEND_URL, `pulumi login` or Pulumi.yaml names a backend")
     if not to:
         if problem := bucket.obstacle(settings, os.environ):

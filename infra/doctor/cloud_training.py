@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from infra import names
 from infra.artifacts.opening import open_store
@@ -21,7 +22,7 @@ def training_needs(settings: CloudTrainingSettings, services: tuple[str, ...], p
         "quota": lambda project: quota_finding(project, quota.of(settings)),
         "foundation": lambda _: _foundation(settings),
     }
-    more |= {key: _bucket_question(settings, key, bucket) for key, bucket in settings.buckets_named.items()}
+    more |= {key: partial(_bucket, settings, key, bucket) for key, bucket in settings.buckets_named.items()}
     return Needs(services, permissions, more=more)
 
 
@@ -57,10 +58,7 @@ def _foundation(settings: CloudTrainingSettings) -> Finding:
     return ok("foundation", f"{store} is there")
 
 
-def _bucket_question(settings: CloudTrainingSettings, key: str, bucket: str) -> Question:
-    def ask(project: Project) -> Finding:
-        location = project.bucket_location(bucket)
-        problem = names.bucket_problem(key, bucket, location, settings.place)
-        return wrong(key, problem) if problem else ok(key, f"gs://{bucket} is in {location.lower()}")
-
-    return ask
+def _bucket(settings: CloudTrainingSettings, key: str, bucket: str, project: Project) -> Finding:
+    location = project.bucket_location(bucket)
+    problem = names.bucket_problem(key, bucket, location, settings.place)
+    return wrong(key, problem) if problem else ok(key, f"gs://{bucket} is in {location.lower()}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from infra import emulated
 from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.store import LocalStore
-from infra.engine import google_plugin, home, locks, wrapper
+from infra.engine import google_plugin, locks, wrapper
 from infra.host_software import derive
 from infra.host_software.wheels.locks import STABLE, LockError, lock_path, read_lock
 from infra.paths import ARTIFACTS, ROOT, TRAINING, UV
@@ -65,23 +65,18 @@ def uv_finding() -> Finding:
     if not os.access(UV, os.X_OK):
         return wrong("uv", f"there is none in .venv/bin; {SETUP}")
     done = _run(UV, "--version")
-    return (
-        wrong("uv", f"it does not start ({_first_line(done)}); {SETUP}")
-        if done.returncode
-        else ok("uv", done.stdout.strip())
-    )
+    if done.returncode:
+        return wrong("uv", f"it does not start ({_first_line(done)}); {SETUP}")
+    return ok("uv", done.stdout.strip())
 
 
 def environment_finding() -> Finding:
     """Whether .venv has what uv.lock says."""
     if not os.access(UV, os.X_OK):
         return not_asked("environment", "there is no uv to ask")
-    checked = _run(UV, "sync", "--check", "--frozen", "--offline", "--inexact", "--no-install-project")
-    return (
-        wrong("environment", f".venv differs from uv.lock; {SETUP}")
-        if checked.returncode
-        else ok("environment", ".venv has what uv.lock says")
-    )
+    if _run(UV, "sync", "--check", "--frozen", "--offline", "--inexact", "--no-install-project").returncode:
+        return wrong("environment", f".venv differs from uv.lock; {SETUP}")
+    return ok("environment", ".venv has what uv.lock says")
 
 
 def locks_findings(settings: StackSettings | None) -> Iterator[Finding]:
@@ -142,20 +137,17 @@ def wheelhouse_finding(settings: Settings) -> Finding:
     except SettingsError as error:
         return wrong("wheelhouse", str(error))
     with_python = f", with {settings.python_archive}" if settings.python_archive else ""
-    if LocalStore(ARTIFACTS).has(wheelhouse_key(wheels.id)):
-        return ok("wheelhouse", f"{wheels.id} ({wheels.platform}, {wheels.channel}{with_python}) is built here")
-    return ok(
-        "wheelhouse", f"{wheels.id} ({wheels.platform}, {wheels.channel}{with_python}) is not built yet: `up` does"
-    )
+    built = LocalStore(ARTIFACTS).has(wheelhouse_key(wheels.id))
+    verdict = "built here" if built else "not built yet: `up` does"
+    return ok("wheelhouse", f"{wheels.id} ({wheels.platform}, {wheels.channel}{with_python}) is {verdict}")
 
 
 def stack_lock_finding(stack: str | None) -> Finding:
     """Locks of the engine on stacks, where the state is in this clone."""
-    project = wrapper.read_text(ROOT / "Pulumi.yaml")
-    if wrapper.user_chose_backend(os.environ, wrapper.read_text(home.credentials_path(os.environ)), project):
+    if wrapper.user_chose_backend(os.environ, ROOT):
         return not_asked("stack lock", "the state is in a backend of your own, whose locks `pulumi cancel` removes")
     hostname, held = os.uname().nodename, list[str]()
-    for lock in locks.read_locks(wrapper.state_directory(ROOT), wrapper.project_name(project), stack):
+    for lock in locks.read_locks(wrapper.state_directory(ROOT), wrapper.project_name(ROOT), stack):
         process = None if lock.pid is None else locks.find_process(lock.pid)
         if locks.holder_is_gone(lock, hostname, process):
             cancel = f".venv/bin/pulumi cancel --yes --stack {lock.stack}"

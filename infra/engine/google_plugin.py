@@ -58,7 +58,7 @@ def choose(environment: Mapping[str, str], version: str) -> Choice:
 
 
 def _candidates(environment: Mapping[str, str], version: str) -> Iterator[Path]:
-    if not _ignores_path(environment):
+    if environment.get(_IGNORES_PATH, "").lower() not in ("1", "true"):
         seen = set[Path]()
         for folder in _path(environment):
             executable = shutil.which(EXECUTABLE, path=folder)
@@ -75,10 +75,6 @@ def _path(environment: Mapping[str, str]) -> list[str]:
     """The folders on PATH, without our own."""
     parts = environment.get("PATH", os.defpath).split(os.pathsep)
     return [part for part in parts if part and Path(part) not in (DIRECTORY, CHOSEN)]
-
-
-def _ignores_path(environment: Mapping[str, str]) -> bool:
-    return environment.get(_IGNORES_PATH, "").lower() in ("1", "true")
 
 
 # --- the environment in which the engine takes the chosen one ---
@@ -148,13 +144,13 @@ def _is_googles_machine(environment: Mapping[str, str]) -> bool:
 
 def notice(version: str) -> str:
     return (
-        "note: Google's own argument checks did not run: its plugin is not installed, so a stand-in previews, and"
+        "Google's own argument checks did not run: its plugin is not installed, so a stand-in previews, and"
         " which changes update or replace is its word, not Google's;"
         f" to install it: pulumi plugin install resource gcp {version}"
     )
 
 
 UNASKED_NOTICE = (
-    "note: Google was not asked: there are no credentials, so its plugin previews with a placeholder token;"
+    "Google was not asked: there are no credentials, so its plugin previews with a placeholder token;"
     f" to have some: {LOGIN_COMMAND}"
 )

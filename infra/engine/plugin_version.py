@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from infra.paths import ROOT, WORK
+from infra.paths import ROOT, TOOLS, WORK
 
 PATIENCE_S = 20.0  # a large executable on a loaded machine takes seconds to start
 _MEMORY = WORK / "google-plugin.json"
@@ -49,21 +49,15 @@ def version_of(executable: Path) -> Answer:
 
 def _ask(executable: Path) -> tuple[Answer, bool]:
     """The answer, and whether to remember it: not where the executable did not answer in time."""
-    python = ROOT / ".venv" / "bin" / "python"
-    command = [
-        str(python) if python.exists() else sys.executable,
-        "-m",
-        "infra.engine.ask_plugin_version",
-        str(executable),
-    ]
+    python = TOOLS / "python"
+    interpreter = python if python.exists() else sys.executable
     done = subprocess.run(
-        [*command, str(PATIENCE_S)],
+        [interpreter, "-m", "infra.engine.ask_plugin_version", executable, str(PATIENCE_S)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        check=False,
     )
     try:
         printed = cast(dict[str, Any], json.loads(done.stdout))

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _PROXIES = frozenset(("http_proxy", "https_proxy", "all_proxy", "grpc_proxy"))
-_SPELLINGS = ("NO_PROXY", "no_proxy")
 _GRPC_ALONE = "no_grpc_proxy"  # where it is set, gRPC reads it instead of no_proxy
 
 
@@ -22,7 +21,7 @@ def without_proxy_on_loopback(environment: Mapping[str, str]) -> dict[str, str]:
     """
     if not any(name.lower() in _PROXIES and value for name, value in environment.items()):
         return dict(environment)
-    upper, lower = (environment.get(name) for name in _SPELLINGS)
+    upper, lower = environment.get("NO_PROXY"), environment.get("no_proxy")
     result = {
         **environment,
         "NO_PROXY": _with_loopback(upper or lower or ""),

@@ -42,11 +42,10 @@ class RefusalError(Exception):
 # --- which backend, and what the engine finds in its environment ---
 
 
-def user_chose_backend(environment: Mapping[str, str], credentials: str, project: str) -> bool:
-    """credentials: text of Pulumi's credentials.json, project: text of Pulumi.yaml; empty where there is none."""
-    if environment.get("PULUMI_BACKEND_URL"):
-        return True
-    if re.search(r"^backend:", project, re.MULTILINE):
+def user_chose_backend(environment: Mapping[str, str], root: Path) -> bool:
+    """Whether the state is no longer in this clone."""
+    credentials, project = read_text(credentials_path(environment)), read_text(root / "Pulumi.yaml")
+    if environment.get("PULUMI_BACKEND_URL") or re.search(r"^backend:", project, re.MULTILINE):
         return True
     try:
         return bool(json.loads(credentials or "{}").get("current"))
@@ -86,9 +85,10 @@ def engine_environment(
 # --- stacks ---
 
 
-def stack_is_in_state(state: Path, project: str, stack: str) -> bool:
+def stack_states(state: Path, project: str, stack: str) -> list[Path]:
+    """The files with a stack's state, with those of every stack for `*`."""
     folder = state / ".pulumi" / "stacks" / project
-    return any((folder / f"{stack}.json{ending}").exists() for ending in ("", ".gz"))
+    return [path for ending in (".json", ".json.gz") for path in folder.glob(f"{stack}{ending}")]
 
 
 def missing_stack(stack: str, known: Sequence[str]) -> str:
@@ -110,9 +110,9 @@ def read_text(path: Path) -> str:
         ) from None
 
 
-def project_name(project: str) -> str:
-    """project: text of Pulumi.yaml. Read without a YAML parser, whose import would cost more than the rest."""
-    found = re.search(r"^name:\s*[\"']?([A-Za-z0-9_.-]+)", project, re.MULTILINE)
+def project_name(root: Path) -> str:
+    """As Pulumi.yaml has it. Read without a YAML parser, whose import would cost more than the rest."""
+    found = re.search(r"^name:\s*[\"']?([A-Za-z0-9_.-]+)", read_text(root / "Pulumi.yaml"), re.MULTILINE)
     return found[1] if found else ""
 
 
@@ -169,7 +169,7 @@ def create_stack(root: Path, engine: Path, environment: Mapping[str, str], proje
     try:
         # two first commands at a time: one creates, the other finds it created
         fcntl.flock(folder, fcntl.LOCK_EX)
-        if stack_is_in_state(state, project, stack):
+        if stack_states(state, project, stack):
             return
         made = subprocess.run(
             [engine / "pulumi", "stack", "init", stack, "--no-select", "--non-interactive", "--color", "never"],
@@ -207,11 +207,8 @@ def prepare(arguments: Sequence[str], environment: Mapping[str, str], root: Path
         path = os.pathsep.join([str(directory), environment.get("PATH", os.defpath)])
         return Start(engine, {**environment, "PATH": path})
 
-    project_text = read_text(root / "Pulumi.yaml")
-    project, url = project_name(project_text), state_url(root)
-    chosen = environment.get("PULUMI_BACKEND_URL") != url and user_chose_backend(
-        environment, read_text(credentials_path(environment)), project_text
-    )
+    project, url = project_name(root), state_url(root)
+    chosen = environment.get("PULUMI_BACKEND_URL") != url and user_chose_backend(environment, root)
     if command.name in BACKEND_COMMANDS:
         return Start(engine, engine_environment(environment, root, directory, None))
     if not chosen:
@@ -235,7 +232,7 @@ def make_stack_ready(command: Command, environment: Mapping[str, str], root: Pat
         return
     state = state_directory(root)
     clear_locks(command, state, project, stack)
-    if stack and command.needs_stack and not stack_is_in_state(state, project, stack):
+    if stack and command.needs_stack and not stack_states(state, project, stack):
         if not (root / STACKS / f"Pulumi.{stack}.yaml").exists() and not command.config_file:
             known = [path.name[len("Pulumi.") : -len(".yaml")] for path in (root / STACKS).glob("Pulumi.*.yaml")]
             raise RefusalError(missing_stack(stack, known))
@@ -261,17 +258,16 @@ def with_googles(command: Command, start: Start, stack: str) -> Start:
         refuse_endpoints(environment)
     # the stand-in alone reads its variable
     heeded = {name: value for name, value in environment.items() if not (choice.official and name == emulated.STAND_IN)}
-    notes = [*_notes(emulated.sentences(heeded, asks)), *_notes(choice.passed_over)]
-    unknown_here = command.name in PREVIEWS and not (
-        google_plugin.has_credentials(environment) or has_google_login(stack)
-    )
+    notes = [*emulated.sentences(heeded, asks), *choice.passed_over]
+    logged_in = google_plugin.has_credentials(environment) or has_google_login(stack)
+    unknown_here = command.name in PREVIEWS and not logged_in
     if choice.official is None:
         notes.append(google_plugin.notice(version))
         environment = google_plugin.with_placeholder_token(environment) if unknown_here else environment
     elif unknown_here:
         notes.append(google_plugin.UNASKED_NOTICE)
         environment = google_plugin.without_asking_google(environment, choice.official)
-    return Start(start.engine, environment, tuple(notes))
+    return replace(start, environment=environment, notices=_notes(notes))
 
 
 def refuse_endpoints(environment: Mapping[str, str]) -> None:

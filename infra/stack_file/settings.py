@@ -22,6 +22,7 @@ from infra.paths import SHARED, STACKS, stack_file
 from infra.stack_file import maxtext_fields, model_file, stack_yaml
 from infra.stack_file.stack_yaml import NAMESPACE, StackFileError
 from infra.targets import places, registry
+from infra.targets.errors import TRAINS_NOTHING
 from infra.targets.places import Places
 from infra.targets.registry import Target
 from training.run_spec import MaxTextValue
@@ -261,7 +262,7 @@ def from_file(stack: str) -> Settings:
 
 def that_trains(settings: StackSettings) -> Settings:
     if not isinstance(settings, Settings):
-        raise SettingsError(f"stack '{settings.stack}' trains nothing: it holds what other stacks stand on")
+        raise SettingsError(f"stack '{settings.stack}' {TRAINS_NOTHING}")
     return settings
 
 

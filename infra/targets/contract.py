@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from infra.targets.errors import NotOfferedError
+from infra.targets.errors import TRAINS_NOTHING, NotOfferedError
 
 if TYPE_CHECKING:
     from infra.targets.billed import Billed
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 class StateBucket(Protocol):
     """A bucket for Pulumi's state of a whole team. Every call raises TargetError for what was not done."""
-
-    def chosen_backend(self, environment: Mapping[str, str]) -> bool:
-        """Whether the state is no longer in this clone."""
-        ...
 
     def obstacle(self, settings: Any, environment: Mapping[str, str]) -> str | None:
         """Why the bucket of a stack's settings cannot be made, in one sentence; None where it can."""
@@ -95,7 +91,7 @@ class TargetContract[S, P](ABC):
 
     def hosts(self, stack: str) -> Hosts:
         """The hosts of a stack, for commands of day 2. Raises TargetError where they cannot be reached."""
-        raise NotOfferedError(f"stack '{stack}' trains nothing: it holds what other stacks stand on")
+        raise NotOfferedError(f"stack '{stack}' {TRAINS_NOTHING}")
 
     def state_bucket(self) -> StateBucket:
         raise NotOfferedError(f"target {self.name} has no bucket for Pulumi's state; name a foundation, which has one")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+TRAINS_NOTHING = "trains nothing: it holds what other stacks stand on"  # a stack or target that was asked to
+
 
 class TargetError(Exception):
     """A target cannot do what was asked of it; why, and what to do instead, in one sentence."""

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from infra.targets.contract import TargetContract, TrainingContract
-from infra.targets.errors import NotOfferedError
+from infra.targets.errors import TRAINS_NOTHING, NotOfferedError
 
 
 class Target(StrEnum):
@@ -37,7 +37,7 @@ def training(target: Target) -> TrainingContract[Any, Any]:
     """Of a stack that trains. Raises NotOfferedError for a target whose stacks do not."""
     contract = of(target)
     if not isinstance(contract, TrainingContract):
-        raise NotOfferedError(f"target {target} trains nothing: it holds what other stacks stand on")
+        raise NotOfferedError(f"target {target} {TRAINS_NOTHING}")
     return contract
 
 

@@ -119,9 +119,13 @@ def test_missing_stack_names_the_nearest_and_where_to_add_one() -> None:
     ],
 )
 def test_backend_that_the_user_chose_is_respected(
-    environment: dict[str, str], credentials: str, project: str, chosen: bool
+    environment: dict[str, str], credentials: str, project: str, chosen: bool, tmp_path: Path
 ) -> None:
-    assert wrapper.user_chose_backend(environment, credentials, project) is chosen
+    for name, text in (("credentials.json", credentials), ("Pulumi.yaml", project)):
+        if text:
+            (tmp_path / name).write_text(text)
+    environment = environment | {"PULUMI_CREDENTIALS_PATH": str(tmp_path)}
+    assert wrapper.user_chose_backend(environment, tmp_path) is chosen
 
 
 def test_state_url_of_a_clone_whose_path_has_odd_characters_is_encoded() -> None:

@@ -26,7 +26,6 @@ def made(**values: Any) -> FoundationSettings:
 def test_least_that_a_foundation_needs() -> None:
     settings = made()
     assert (settings.egress, settings.prefix, settings.secrets) == (Egress.NONE, "slipway", ("wandb", "huggingface"))
-    assert settings.labels == {"slipway-owner": "ada-example-com", "slipway-stack": "foundation_us-central1"}
     plan = foundation.plan(settings)
     assert plan.budget is None
     assert not plan.network.nat

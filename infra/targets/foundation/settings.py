@@ -7,28 +7,19 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from infra import names
 from infra.rules import google_checks
 from infra.stack_file.cloud_settings import CloudSettings, Region
-from infra.stack_file.settings import Absent
+from infra.stack_file.settings import Absent, without
 from infra.targets.registry import Target
 
 _SERVICES = (
-    "artifactregistry",
-    "cloudkms",
-    "cloudresourcemanager",
-    "compute",
-    "iam",
-    "iap",
-    "logging",
-    "monitoring",
-    "secretmanager",
-    "serviceusage",
-    "storage",
-    "tpu",
+    *("artifactregistry", "cloudkms", "cloudresourcemanager", "compute", "iam", "iap", "logging", "monitoring"),
+    *("secretmanager", "serviceusage", "storage", "tpu"),
 )
 _BUDGET_SERVICE = "billingbudgets"
 
@@ -40,6 +31,23 @@ class Egress(StrEnum):
     NAT = "nat"
 
 
+def _secrets_problem(secrets: tuple[str, ...]) -> str | None:
+    for name in secrets:
+        if not names.SECRET_NAME.fullmatch(name):
+            return f"{name!r} cannot name a secret; give lower-case letters, digits and '-', no value"
+    return "a secret is named twice; name each once" if len(set(secrets)) < len(secrets) else None
+
+
+def _account_problem(account: str) -> str | None:
+    if re.fullmatch(r"[0-9A-F]{6}(-[0-9A-F]{6}){2}", account):
+        return None
+    return "cannot be a billing account; give one as `gcloud billing accounts list` shows it"
+
+
+def _soft_delete_problem(days: int) -> str | None:
+    return None if days in (0, *range(7, 91)) else "give 7 to 90, or 0, which brings nothing back"
+
+
 class FoundationSettings(CloudSettings):
     """One foundation."""
 
@@ -48,15 +56,15 @@ class FoundationSettings(CloudSettings):
     """Of a foundation, where it is."""
     egress: Egress = Egress.NONE
     """`none` or `nat` - whether a foundation's hosts reach the internet. Google's services they always reach."""
-    subnet_cidr: str = "10.0.0.0/20"
+    subnet_cidr: Annotated[str, without(google_checks.subnet_problem)] = "10.0.0.0/20"
     """A foundation's private addresses; /20 is 4,092 hosts."""
-    secrets: tuple[str, ...] = ("wandb", "huggingface")
+    secrets: Annotated[tuple[str, ...], without(_secrets_problem)] = ("wandb", "huggingface")
     """A foundation's secrets, by name. Values are added by hand and never in a stack file."""
     budget_usd: int = Field(0, ge=0)
     """US dollars per month over all that the owner's label is on; alerts, and stops nothing. 0 is no budget."""
-    budget_billing_account: Absent[str] = None
+    budget_billing_account: Absent[Annotated[str, without(_account_problem)]] = None
     """The billing account of that budget, like 012345-6789AB-CDEF01."""
-    soft_delete_days: int = 7
+    soft_delete_days: Annotated[int, without(_soft_delete_problem)] = 7
     """How long what is deleted from a foundation's buckets can be brought back (and is billed), 7 to 90; 0 is off."""
 
     @property
@@ -71,41 +79,6 @@ class FoundationSettings(CloudSettings):
     def services(self) -> tuple[str, ...]:
         """Google's APIs that the foundation and what stands on it need, without .googleapis.com."""
         return (*_SERVICES, _BUDGET_SERVICE) if self.budget_usd else _SERVICES
-
-    @property
-    def labels(self) -> dict[str, str]:
-        return names.labels(self.owner, self.stack)
-
-    @field_validator("secrets")
-    @classmethod
-    def _can_be_secrets(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for name in value:
-            if not names.SECRET_NAME.fullmatch(name):
-                raise ValueError(f"{name!r} cannot name a secret; give lower-case letters, digits and '-', no value")
-        if len(set(value)) < len(value):
-            raise ValueError("a secret is named twice; name each once")
-        return value
-
-    @field_validator("subnet_cidr")
-    @classmethod
-    def _can_hold_hosts(cls, value: str) -> str:
-        if problem := google_checks.subnet_problem(value):
-            raise ValueError(problem)
-        return value
-
-    @field_validator("soft_delete_days")
-    @classmethod
-    def _can_be_soft_delete(cls, value: int) -> int:
-        if value and value not in range(7, 91):
-            raise ValueError("give 7 to 90, or 0, which brings nothing back")
-        return value
-
-    @field_validator("budget_billing_account")
-    @classmethod
-    def _can_be_an_account(cls, value: str | None) -> str | None:
-        if value is not None and not re.fullmatch(r"[0-9A-F]{6}(-[0-9A-F]{6}){2}", value):
-            raise ValueError("cannot be a billing account; give one as `gcloud billing accounts list` shows it")
-        return value
 
     @model_validator(mode="after")
     def _budget_is_whole(self) -> FoundationSettings:

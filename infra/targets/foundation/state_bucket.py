@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from infra import names
-from infra.engine import google_plugin, home, wrapper
+from infra.engine import google_plugin, wrapper
 from infra.google_login import LOGIN_COMMAND
 from infra.paths import PULUMI, ROOT
 from infra.stack_file import settings as stack_settings
@@ -50,17 +50,10 @@ def obstacle(settings: FoundationSettings, environment: Mapping[str, str]) -> st
     return None
 
 
-def chosen_backend(environment: Mapping[str, str]) -> bool:
-    """Whether the state is no longer in this clone."""
-    credentials = wrapper.read_text(home.credentials_path(environment))
-    return wrapper.user_chose_backend(environment, credentials, wrapper.read_text(ROOT / "Pulumi.yaml"))
-
-
 def stacks_to_move() -> list[str]:
     """Stacks with a state in this clone; those that run on this machine stay on it."""
-    folder = wrapper.state_directory(ROOT) / ".pulumi" / "stacks" / _project()
-    found = sorted({path.name.partition(".json")[0] for path in folder.glob("*.json*") if not _is_aside(path)})
-    return [stack for stack in found if not _is_of_this_machine(stack)]
+    found = {path.name.partition(".json")[0] for path in _states("*")}
+    return [stack for stack in sorted(found) if not _is_of_this_machine(stack)]
 
 
 def make_bucket(stack: str) -> None:
@@ -92,20 +85,14 @@ def move(stack: str, url: str) -> int:
             imported = _run(["stack", "import", "--stack", stack, "--file", file.name], there)
         if imported.returncode != 0 or _resources(_export(stack, there)) != _resources(original):
             raise TargetError(f"the state of '{stack}' did not arrive in {url}, it is still here: {_said(imported)}")
-    _put_aside(stack)
+    for path in _states(stack):  # so that an `up` without the new backend does not act on it
+        path.rename(path.with_name(path.name + MOVED))
     return len(_resources(original))
 
 
-def _put_aside(stack: str) -> None:
-    """Rename the old state, so that an `up` without the new backend does not act on it."""
-    folder = wrapper.state_directory(ROOT) / ".pulumi" / "stacks" / _project()
-    for path in folder.glob(f"{stack}.json*"):
-        if path.name.removeprefix(stack) in (".json", ".json.gz"):
-            path.rename(path.with_name(path.name + MOVED))
-
-
-def _is_aside(path: Path) -> bool:
-    return not path.name.endswith((".json", ".json.gz"))
+def _states(stack: str) -> list[Path]:
+    """The files with the state that a stack has in this clone, those put aside left out; of every stack for `*`."""
+    return wrapper.stack_states(wrapper.state_directory(ROOT), wrapper.project_name(ROOT), stack)
 
 
 def _is_of_this_machine(stack: str) -> bool:
@@ -136,7 +123,3 @@ def _run(arguments: list[str], environment: Mapping[str, str]) -> subprocess.Com
 def _said(done: subprocess.CompletedProcess[str]) -> str:
     lines = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()
     return next((line for line in lines if line.startswith("error: ")), lines[-1]).removeprefix("error: ")
-
-
-def _project() -> str:
-    return wrapper.project_name(wrapper.read_text(ROOT / "Pulumi.yaml"))
