@@ -86,7 +86,7 @@ def engine_environment(
 
 
 def stack_states(state: Path, project: str, stack: str) -> list[Path]:
-    """The files with a stack's state, with those of every stack for `*`."""
+    """The files with a stack's state; for `*` those with the state of any stack."""
     folder = state / ".pulumi" / "stacks" / project
     return [path for ending in (".json", ".json.gz") for path in folder.glob(f"{stack}{ending}")]
 

@@ -91,7 +91,7 @@ def move(stack: str, url: str) -> int:
 
 
 def _states(stack: str) -> list[Path]:
-    """The files with the state that a stack has in this clone, those put aside left out; of every stack for `*`."""
+    """The files with a stack's state in this clone, but those put aside; for `*` of every stack."""
     return wrapper.stack_states(wrapper.state_directory(ROOT), wrapper.project_name(ROOT), stack)
 
 
