@@ -306,9 +306,15 @@ def _manifest(document: dict[str, Any]) -> Manifest:
         sources=tuple(SourceEntry(**source) for source in document["sources"]),
         train=_split(document["train"]),
         heldout=_split(document["heldout"]),
-        tokenizer=TokenizerEntry(**{**tokenizer, "file": FileEntry(**tokenizer["file"])}) if tokenizer else None,
+        tokenizer=_tokenizer(tokenizer) if tokenizer else None,
     )
 
 
 def _split(document: dict[str, Any]) -> Split:
-    return Split(**{**document, "files": tuple(FileEntry(**file) for file in document["files"])})
+    files = tuple(FileEntry(**file) for file in document.pop("files"))
+    return Split(files=files, **document)
+
+
+def _tokenizer(document: dict[str, Any]) -> TokenizerEntry:
+    file = FileEntry(**document.pop("file"))
+    return TokenizerEntry(file=file, **document)

@@ -102,7 +102,10 @@ def set_query(request: Any, name: str, values: list[str]) -> None:
 
 _FIELD_MASK = "google.protobuf.FieldMask"
 # What protobuf's own parser of query values takes, in either case; gcloud sends `True`.
-_TRUTHS: dict[str, bool] = dict.fromkeys(("true", "t", "yes", "y", "1"), True) | dict.fromkeys(("false", "f", "no", "n", "0"), False)
+_TRUTHS: dict[str, bool] = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "0"), False),
+}
 
 
 def _field(message: Any, name: str) -> Any:

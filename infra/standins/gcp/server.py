@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 from google.protobuf import empty_pb2, struct_pb2
@@ -214,7 +214,7 @@ def _answer(values: Mapping[str, Any]) -> Any:
 
 
 @contextlib.contextmanager
-def _refusals_told(context: grpc.ServicerContext) -> Iterator[None]:
+def _refusals_told(context: grpc.ServicerContext) -> Generator[None]:
     """Ends the call with the sentence of a ResourceError."""
     try:
         yield
