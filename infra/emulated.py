@@ -42,7 +42,7 @@ def substitutes(environment: Mapping[str, str]) -> list[Substitute]:
     plugin = [
         Substitute(name, PLUGIN, "Google's plugin asks that server")
         for name in sorted(environment)
-        if _PLUGIN.fullmatch(name) and environment[name] and not _is_googles(environment[name])
+        if _PLUGIN.fullmatch(name) and environment[name] and not is_googles(environment[name])
     ]
     return ours + plugin
 
@@ -57,7 +57,7 @@ def sentences(environment: Mapping[str, str], asks: Container[str] | None = None
     ]
 
 
-def _is_googles(endpoint: str) -> bool:
+def is_googles(endpoint: str) -> bool:
     """Private Service Connect has names of its own below googleapis.com."""
     host = urlsplit(endpoint).hostname or ""
     return host == "googleapis.com" or host.endswith(".googleapis.com")

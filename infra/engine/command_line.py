@@ -21,6 +21,7 @@ VALUE_LETTERS = dict(zip("sCvmcptx", _OF_LETTERS, strict=True))
 
 PREVIEWS = {"preview", "pre"}
 MUTATING = {"up", "update", "refresh", "destroy", "down", "dn", "import", "watch"}
+FOLLOWING_FILE = PREVIEWS | {"up", "update", "watch"}
 MUTATING_STACK = {"rm", "remove", "import", "rename"}
 # Commands that work on one stack, which has to exist. The engine's own aliases are spelled out.
 STACK_COMMANDS = PREVIEWS | MUTATING | {"config", "stack", "cancel", "logs", "state", "console", "env"}
@@ -57,6 +58,11 @@ class Command:
     def mutates(self) -> bool:
         mutating = self.name in MUTATING or (self.name == "stack" and self.action in MUTATING_STACK)
         return mutating and not self.help
+
+    @property
+    def follows_file(self) -> bool:
+        """Makes what the stack file says. `refresh` and `destroy` go by the state alone."""
+        return self.name in FOLLOWING_FILE and not self.help
 
     @property
     def starts_providers(self) -> bool:

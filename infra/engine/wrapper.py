@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from infra import emulated
-from infra.engine import google_plugin
+from infra.engine import google_endpoints, google_plugin
 from infra.engine.command_line import BACKEND_COMMANDS, PREVIEWS, Command, local_name, parse
 from infra.engine.home import credentials_path, selected_stack
 from infra.engine.locks import explain, find_process, holder_is_gone, read_locks
@@ -127,10 +127,10 @@ def has_google_login(stack: str) -> bool:
     return re.search(r"^ +[\"']?gcp:(credentials|accessToken)[\"']?:", stack, re.MULTILINE) is not None
 
 
-def stack_text(command: Command, environment: Mapping[str, str], root: Path, project: str) -> str:
-    """The file of the command's stack, named or selected; empty where there is none."""
+def stack_name(command: Command, environment: Mapping[str, str], root: Path, project: str) -> str:
+    """Of the command's stack, named or selected, without its organization; empty where there is none."""
     named = command.stack or environment.get("PULUMI_STACK") or selected_stack(environment, root, project)
-    return read_text(root / STACKS / f"Pulumi.{named.rpartition('/')[2]}.yaml")
+    return named.rpartition("/")[2]
 
 
 def project_directory(start: Path) -> Path | None:
@@ -218,7 +218,9 @@ def prepare(arguments: Sequence[str], environment: Mapping[str, str], root: Path
         return Start(engine, ready)
     if not chosen:
         make_stack_ready(command, ready, root, directory, project)
-    return with_googles(command, Start(engine, ready), stack_text(command, environment, root, project))
+    named = stack_name(command, environment, root, project)
+    states = None if chosen else stack_states(state_directory(root), project, named)
+    return with_googles(command, Start(engine, ready), read_text(root / STACKS / f"Pulumi.{named}.yaml"), states)
 
 
 def make_stack_ready(command: Command, environment: Mapping[str, str], root: Path, engine: Path, project: str) -> None:
@@ -242,10 +244,11 @@ def make_stack_ready(command: Command, environment: Mapping[str, str], root: Pat
 # --- what takes the place of Google ---
 
 
-def with_googles(command: Command, start: Start, stack: str) -> Start:
+def with_googles(command: Command, start: Start, stack: str, states: Sequence[Path] | None = ()) -> Start:
     """Choose the plugin for Google's resources, where the stack may have any, and note what stands in for Google.
 
-    stack: text of its file, empty where the stack is not known; then every stand-in is noted.
+    stack: text of its file, empty where the stack is not known; then every stand-in is noted. states: the files with
+    its state, None where that is not in this clone.
     """
     target = registry.named(stack_target(stack))
     asks = target.asks if target else None
@@ -255,7 +258,9 @@ def with_googles(command: Command, start: Start, stack: str) -> Start:
     choice = google_plugin.choose(start.environment, version)
     environment = google_plugin.with_choice(start.environment, choice)
     if choice.official and command.name not in PREVIEWS:
-        refuse_endpoints(environment)
+        _refuse(google_endpoints.problem_of_shell(environment))
+    if choice.official and command.follows_file:
+        _refuse(google_endpoints.problem_of_stack_file(stack, states))
     # the stand-in alone reads its variable
     heeded = {name: value for name, value in environment.items() if not (choice.official and name == emulated.STAND_IN)}
     notes = [*emulated.sentences(heeded, asks), *choice.passed_over]
@@ -270,20 +275,9 @@ def with_googles(command: Command, start: Start, stack: str) -> Start:
     return replace(start, environment=environment, notices=_notes(notes))
 
 
-def refuse_endpoints(environment: Mapping[str, str]) -> None:
-    """Raises RefusalError for a variable of which Google's plugin leaves no word in the state.
-
-    A `destroy` without it would report success while what was made runs on. A key of the stack file is in the state.
-    """
-    for each in emulated.substitutes(environment):
-        if each.counts_as == emulated.PLUGIN:
-            api = each.variable.removeprefix("GOOGLE_").removesuffix("_CUSTOM_ENDPOINT").lower().split("_")
-            key = "".join((api[0], *(word.capitalize() for word in api[1:]))) + "CustomEndpoint"
-            raise RefusalError(
-                f"{each.variable} is {environment[each.variable]}, and the state would not say that what is made is "
-                f"there; run `unset {each.variable}`, and for that endpoint write `gcp:{key}: "
-                f"{environment[each.variable]}` into the stack file, which the state keeps"
-            )
+def _refuse(problem: str | None) -> None:
+    if problem:
+        raise RefusalError(problem)
 
 
 def _notes(sentences: Iterable[str]) -> tuple[str, ...]:

@@ -85,6 +85,7 @@ def test_what_is_made_at_an_endpoint_of_the_shell_is_refused_and_one_of_the_stac
     """A `destroy` with other variables would report success, and what was made would run on."""
     plugin = write_plugin(tmp_path / "bin", log, VERSION)
     environment = {"PATH": str(plugin.parent), "PULUMI_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    started = wrapper.Start(Path("/e/pulumi"), dict(environment))
     environment["GOOGLE_CLOUD_RUN_V2_CUSTOM_ENDPOINT"] = "http://127.0.0.1:3/v2/"
     begun, stack = wrapper.Start(Path("/e/pulumi"), environment), "config:\n  slipway:target: foundation\n"
     for verb in ("up", "destroy", "refresh", "import"):
@@ -101,6 +102,18 @@ def test_what_is_made_at_an_endpoint_of_the_shell_is_refused_and_one_of_the_stac
     project.run("up", "--yes", "--skip-preview")
     config.write_text(whole)
     project.run("refresh", "--yes", "--skip-preview")
+    states = list(project.directory.rglob("stacks/*/t.json"))
+    for verb in ("up", "preview"):
+        with pytest.raises(wrapper.RefusalError, match="again, or first run `pulumi destroy`") as refused:
+            wrapper.with_googles(command_line.parse([verb]), started, stack, states)
+        assert "made at http://127.0.0.1:4/ (gcp:storageCustomEndpoint), but the stack file says Google" in str(
+            refused.value
+        )
+    there = f"{stack}  gcp:storageCustomEndpoint: http://127.0.0.1:4/\n"
+    assert wrapper.with_googles(command_line.parse(["up"]), started, there, states)
+    assert wrapper.with_googles(command_line.parse(["destroy"]), started, stack, states)
+    with pytest.raises(wrapper.RefusalError, match="the state of this stack is not in this clone"):
+        wrapper.with_googles(command_line.parse(["up"]), started, there, None)
     state = json.loads(project.run("stack", "export"))["deployment"]["resources"]
     (provider,) = [each["inputs"] for each in state if each["type"] == "pulumi:providers:gcp"]
     assert provider["storageCustomEndpoint"] == "http://127.0.0.1:4/", "refresh and destroy ask there"
