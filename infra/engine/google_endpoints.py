@@ -50,8 +50,8 @@ def problem_of_stack_file(stack: str, states: Iterable[Path] | None) -> str | No
             f"what is there is Google's; take that key out of the stack file, or run `pulumi logout` to keep what an "
             f"emulator has in a state of its own"
         )
-    for made in map(_made_at, states):
-        for key in sorted(wanted.keys() | made.keys()) if made is not None else ():
+    for made in [made for state in states if (made := _made_at(state)) is not None]:
+        for key in sorted(wanted.keys() | made.keys()):
             if wanted.get(key) != made.get(key):
                 back = f"write `gcp:{key}: {made[key]}` into" if key in made else f"take `gcp:{key}` out of"
                 return (
@@ -65,8 +65,8 @@ def problem_of_stack_file(stack: str, states: Iterable[Path] | None) -> str | No
 def _made_at(state: Path) -> dict[str, str] | None:
     """The endpoints of a state's resources that are not Google's; None where it has none of Google's plugin."""
     data = state.read_bytes()
-    checkpoint = json.loads(gzip.decompress(data) if state.suffix == ".gz" else data)
-    resources: list[dict[str, Any]] = (checkpoint.get("checkpoint", {}).get("latest") or {}).get("resources") or []
+    latest: Any = json.loads(gzip.decompress(data) if state.suffix == ".gz" else data)["checkpoint"].get("latest")
+    resources: list[dict[str, Any]] = latest.get("resources", []) if latest else []
     used = {str(each.get("provider", "")).rpartition("::")[0] for each in resources}
     providers = [each for each in resources if each["type"] == _PROVIDER and each["urn"] in used]
     if not providers:

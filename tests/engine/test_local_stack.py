@@ -117,8 +117,11 @@ def test_destroy_after_a_killed_up_leaves_nothing(clone: Clone) -> None:
     """The engine dies in the middle of creating hosts, so the state never learns of them; the guard ends them."""
     clone.stack("local.orphan", steps=4000)
     engine = clone_engine(clone, "up", "local.orphan")
+    (first, *_) = until(lambda: processes.labelled(clone.work("local.orphan")), "a host has been started")
+    first.suspend()  # its installation does not end, so `up` does not either
     until(lambda: len(processes.labelled(clone.work("local.orphan"))) >= 2, "both hosts have been started")
     kill_engine(engine)
+    first.resume()
     destroyed = clone.pulumi("destroy", "local.orphan")
     assert destroyed.returncode == 0, said(destroyed)
     assert "lock" in said(destroyed), "the killed engine's lock is cleared with a notice"

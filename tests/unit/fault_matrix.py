@@ -3,7 +3,7 @@
     python -m tests.unit.fault_matrix [--few SHARE SEED] <verb>...
                               prints one JSON object: cases, those that ran, failures; `answers`, `owners`: all of those
 
-A parent without threads imports everything once and forks per case; each case forks an actor, which plays engine and
+A parent imports everything once and, without threads, forks per case; each case forks an actor, which plays engine and
 provider over the provider's own resources, and serves it an emulator. The actor's clock is the emulator's: whenever it
 waits it asks the case, which moves the clock or kills it. What the engine had in its state at that moment goes into the
 next `up` or `destroy`, and then the cloud is looked at. In some cases another clone has a request of the same stack:
@@ -20,6 +20,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -442,7 +443,7 @@ def _check_up(api: TpuApi, stack: Stack) -> None:
 
 
 def main(verbs: list[str], share: float = 1.0, seed: str = "") -> None:
-    starts = _in_child(lambda: {verb: start_of(verb) for verb in verbs})
+    starts = _starts(verbs)
     every = [case for verb in verbs for case in cases(verb, starts[verb].calls)]
     ran = random.Random(seed).sample(every, math.ceil(len(every) * share)) if share < 1 else every
     failures: list[str] = []
@@ -473,19 +474,13 @@ def main(verbs: list[str], share: float = 1.0, seed: str = "") -> None:
     print(json.dumps({"verbs": verbs, "cases": len(every), "ran": len(ran), "failures": failures}))
 
 
-def _in_child[T](act: Callable[[], T]) -> T:
-    """In a process of its own, for the emulator has threads and this one must not."""
-    ours, theirs = Pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            theirs.send(act())
-        finally:
-            os._exit(0)
-    theirs.close()
-    value: T = ours.recv()
-    os.waitpid(child, 0)
-    return value
+def _starts(verbs: list[str]) -> dict[str, Start]:
+    """Of each verb. Whatever is loaded or compiled on the way is there in every case."""
+    starts = {verb: start_of(verb) for verb in verbs}
+    for thread in set(threading.enumerate()) - {threading.current_thread()}:
+        thread.join(_PATIENCE_S)  # of an emulator that is closed: who has threads must not fork
+        assert not thread.is_alive(), thread
+    return starts
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,9 @@ def stack(endpoint: str = "") -> str:
 def state(folder: Path, endpoint: str = "", used: bool = True, zipped: bool = False) -> list[Path]:
     """The file of a stack with one bucket, made through a provider with this endpoint."""
     urn = "urn:pulumi:f::slipway::pulumi:providers:gcp::default_9_12_0"
-    resources = [{"urn": urn, "type": "pulumi:providers:gcp", "inputs": {KEY: endpoint} if endpoint else {}}]
+    resources: list[dict[str, Any]] = [
+        {"urn": urn, "type": "pulumi:providers:gcp", "inputs": {KEY: endpoint} if endpoint else {}}
+    ]
     if used:
         resources.append({"urn": "b", "type": "gcp:storage/bucket:Bucket", "provider": f"{urn}::49fb51fa"})
     text = json.dumps({"version": 3, "checkpoint": {"latest": {"resources": resources}}}).encode()
