@@ -15,7 +15,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -138,18 +138,27 @@ def lasting(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 _PERIOD_S = 0.5
+_HARMLESS = "Failed to remove checkpoint"  # Orbax: an old one stays, and the training goes on
 
 
 class Observer(logging.Handler):
     """Watches MaxText from beside it: a handler for its log, and a thread that reads its metrics and writes the status.
 
-    The handler reads the metrics file just before MaxText empties it, so no line is lost.
+    The handler reads the metrics file just before MaxText empties it, so no line is lost. `failed` is told each
+    exception that a library logs in a thread of its own, where nothing but the log would show it.
     """
 
     def __init__(
-        self, host_directory: Path, source: Path, record: Path, status: HostStatus, tokens_per_step: int
+        self,
+        host_directory: Path,
+        source: Path,
+        record: Path,
+        status: HostStatus,
+        tokens_per_step: int,
+        failed: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
         super().__init__(logging.INFO)
+        self._failed = failed
         self.progress = Progress(status, SpeedMeter(tokens_per_step))
         self._host_directory = host_directory
         self._record = record
@@ -173,6 +182,10 @@ class Observer(logging.Handler):
                 self._drain()
             except OSError:
                 self.handleError(record)
+        error = record.exc_info[1] if record.exc_info else None
+        in_background = record.thread != threading.main_thread().ident
+        if error and record.levelno >= logging.ERROR and in_background and not message.startswith(_HARMLESS):
+            self._failed(error)
 
     def refresh(self, now: float) -> HostStatus:
         """Read what is new and return the status as of `now`."""

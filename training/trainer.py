@@ -15,8 +15,10 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -34,6 +36,7 @@ from training.host_status import HostStatus, Phase, write_status
 from training.maxtext_config import command_line
 from training.metrics import Observer
 from training.plan import Plan, load
+from training.verdict import Verdict
 
 _PR_SET_PDEATHSIG = 1
 _LOST_PEER = ("Gloo", "UNAVAILABLE", "Connection closed by peer", "Connection reset", "Socket closed", "heartbeat")
@@ -57,18 +60,42 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     directory = plan_path.parent
     resumed = _completed(plan)
     status = HostStatus(Phase.STARTING, plan.started, time.time(), resumed, plan.steps, resumed_from=resumed or None)
-    observer = Observer(directory, Path(plan.metrics_source), Path(plan.metrics_record), status, plan.tokens_per_step)
-    ending = _run(plan, directory, observer, status)
-    write_status(directory, last_word(ending, observer, _completed(plan)))
-    _leave(ending.code)
+    verdict = Verdict(plan.index, plan.count, lambda reason: end(Ending(ExitCode.FAILED, reason), status.step))
+
+    def failed(error: BaseException) -> None:
+        verdict.fail(why(error, None))
+
+    def end(ending: Ending, completed: int) -> NoReturn:
+        observer.stop()
+        write_status(directory, last_word(ending, observer, completed))
+        _leave(ending.code)
+
+    source, record = Path(plan.metrics_source), Path(plan.metrics_record)
+    observer = Observer(directory, source, record, status, plan.tokens_per_step, failed)
+    threading.excepthook = _telling(failed)
+    ending = _run(plan, directory, observer, status, verdict)
+    verdict.stop()
+    end(ending, _completed(plan))
 
 
-def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus) -> Ending:
+def _telling(failed: Callable[[BaseException], None]) -> Callable[[threading.ExceptHookArgs], None]:
+    """What Python does with an exception that ends a thread, and telling it."""
+
+    def hook(arguments: threading.ExceptHookArgs) -> None:
+        threading.__excepthook__(arguments)
+        if arguments.exc_value and not isinstance(arguments.exc_value, SystemExit):
+            failed(arguments.exc_value)
+
+    return hook
+
+
+def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus, verdict: Verdict) -> Ending:
     try:
         _join(plan)
         observer.progress.status = dataclasses.replace(status, phase=Phase.COMPILING, updated=time.time())
         write_status(directory, observer.progress.status)
         observer.start()
+        verdict.start()
         try:
             _train(plan, observer)
         finally:
@@ -80,8 +107,11 @@ def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus) ->
         traceback.print_exc()
         sys.stderr.flush()
         if plan.count > 1 and any(word in str(error) for word in _LOST_PEER):
-            time.sleep(plan.heartbeat_s + 10)  # the coordination service aborts this process and names the lost host
-        return Ending(ExitCode.FAILED, why(error, observer.progress.stop_reason))
+            # The host that was lost has said why, which ends this process, or JAX aborts it with the host's name.
+            time.sleep(plan.heartbeat_s + 10)
+        reason = why(error, observer.progress.stop_reason)
+        verdict.tell(reason)
+        return Ending(ExitCode.FAILED, reason)
 
 
 def _join(plan: Plan) -> None:
