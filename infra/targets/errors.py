@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-TRAINS_NOTHING = "trains nothing: it holds what other stacks stand on"  # a stack or target that was asked to
+TRAINS_NOTHING = "trains nothing: it holds what other stacks stand on"  # a stack that was asked to
 
 
 class TargetError(Exception):

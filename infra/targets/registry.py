@@ -9,8 +9,7 @@ import importlib
 from enum import StrEnum
 from typing import Any
 
-from infra.targets.contract import TargetContract, TrainingContract
-from infra.targets.errors import TRAINS_NOTHING, NotOfferedError
+from infra.targets.contract import TargetContract
 
 
 class Target(StrEnum):
@@ -31,14 +30,6 @@ def of(target: Target) -> TargetContract[Any, Any]:
 def named(name: str) -> TargetContract[Any, Any] | None:
     """The target of that name; None where there is none."""
     return of(Target(name)) if name in tuple(Target) else None
-
-
-def training(target: Target) -> TrainingContract[Any, Any]:
-    """Of a stack that trains. Raises NotOfferedError for a target whose stacks do not."""
-    contract = of(target)
-    if not isinstance(contract, TrainingContract):
-        raise NotOfferedError(f"target {target} {TRAINS_NOTHING}")
-    return contract
 
 
 def in_the_cloud() -> list[TargetContract[Any, Any]]:

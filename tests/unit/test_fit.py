@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from infra import hardware
+from infra import hardware, paths
 from infra.commands.main import app
-from infra.paths import ROOT
+from infra.paths import ROOT, STACKS
 from infra.preview.fit import cache, compiler, errors, gpu_estimate, levers, lookup, roofline
 from infra.preview.fit.compile_request import CompileRequest, compile_request_of
 from infra.preview.fit.compiler import CompileLimits, compile_step
@@ -27,6 +28,7 @@ from infra.preview.fit.train_step import TrainStep, of_stack
 from infra.preview.fit.verdict import FitVerdict, Traffic, VerdictError, from_text, to_text
 from infra.preview.stack_plan import decide
 from infra.runs import run_plan
+from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError, any_from_file, stack_names
 from infra.stack_file.terms import FitCheck
 from infra.targets.tpu_vm.settings import TpuVmSettings
@@ -392,6 +394,62 @@ def test_the_command_answers_from_what_is_known() -> None:
     code, shown = slipway("--all", "--json")
     assert code == 0
     assert [row["stack"] for row in json.loads(shown)] == SIZES
+
+
+@pytest.fixture
+def two_stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """v6e-32, which fits, and v6e-8, which does not; where their verdicts are committed, with one that nobody asks for.
+
+    And local, which has no accelerator.
+    """
+    stacks, committed = tmp_path / "stacks", tmp_path / "verdicts"
+    for folder in (stacks, committed):
+        folder.mkdir()
+    for stack in ("v6e-32", "v6e-8", "local"):
+        shutil.copy(STACKS / f"Pulumi.{stack}.yaml", stacks)
+    fits, too_large = (train_step(stack).request.key for stack in ("v6e-32", "v6e-8"))
+    shutil.copy(cache.SHIPPED / f"{fits}.json", committed)
+    for key in (too_large, "0" * 16):
+        cache.keep(dataclasses.replace(TOO_LARGE, key=key), into=committed)
+    monkeypatch.setattr(paths, "STACKS", stacks)
+    monkeypatch.setattr(stack_settings, "STACKS", stacks)
+    monkeypatch.setattr(cache, "SHIPPED", committed)
+    return committed
+
+
+def test_a_stack_that_does_not_fit_has_no_speed_and_fails_the_table(two_stacks: Path) -> None:
+    code, shown = slipway("--all", "--json")
+    assert code == 1
+    large, small = json.loads(shown)
+    assert [large[column] for column in ("stack", "fits", "HBM %")] == ["v6e-32", "yes", "23%"]
+    assert large["$/1B tokens"].startswith("at least $")
+    assert [small[column] for column in ("stack", "chips", "fits", "HBM")] == ["v6e-8", "8", "NO", "40.00 of 31.24 GiB"]
+    assert {small[column] for column in ("step", "MFU", "bound", "$/1B tokens")} == {"unknown"}
+    assert len(list(two_stacks.iterdir())) == 3, "a table changes nothing"
+
+
+def test_what_is_shipped_is_what_fits_and_nothing_else_stays(two_stacks: Path) -> None:
+    fits = two_stacks / f"{train_step('v6e-32').request.key}.json"
+    before = fits.read_text()
+    assert slipway("--all", "--ship")[0] == 1
+    assert list(two_stacks.iterdir()) == [fits]
+    assert fits.read_text() == before
+
+
+def test_the_judge_compares_every_measurement_with_a_roofline_below_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = tmp_path / "judged"
+    shutil.copytree(cache.JUDGED, judged)
+    committed = {path.name: path.read_text() for path in judged.iterdir()}
+    (judged / f"{'0' * 16}.json").write_text(to_text(FITS))
+    monkeypatch.setattr(cache, "JUDGED", judged)
+    code, shown = slipway("--judge", "--ship", "--json")
+    rows = json.loads(shown)
+    assert code == 0
+    assert [(row["accelerator"], row["what"]) for row in rows] == [(each.accelerator, each.title) for each in MEASURED]
+    assert {row["error"][0] for row in rows} <= {"-"}, "a roofline is never slower than what was measured"
+    assert {path.name: path.read_text() for path in judged.iterdir()} == committed
 
 
 @pytest.mark.parametrize(

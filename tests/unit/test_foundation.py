@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from infra.commands.main import app
 from infra.stack_file.settings import SettingsError, check, from_engine, from_file
 from infra.targets.foundation import plan as foundation
 from infra.targets.foundation.settings import Egress, FoundationSettings
@@ -104,6 +106,12 @@ def test_budget_counts_against_the_quota_of_its_project() -> None:
 def test_what_trains_is_not_asked_of_a_foundation() -> None:
     with pytest.raises(SettingsError, match="trains nothing"):
         from_file(STACK)
+
+
+def test_a_state_bucket_of_a_foundation_without_a_file_is_one_sentence() -> None:
+    done = CliRunner().invoke(app, ["backend", "init", "foundation.mars"])
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
+    assert done.output.startswith("error: stack 'foundation.mars' has no file stacks/Pulumi.foundation.mars.yaml")
 
 
 values = st.fixed_dictionaries(

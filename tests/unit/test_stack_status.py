@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from infra.operate.live_view import summary
+from infra.operate.live_view import follow, summary
 from infra.operate.stack_status import cells, duration, losses, stack_status
 from infra.paths import StackPaths
 from infra.targets.hosts import HostView, below
 from infra.targets.local import host_directory
 from infra.targets.local.hosts import LocalHosts
 from infra.targets.phases import ABSENT
-from training.run_spec import RunSpec
+from tests.unit.test_prepared_data import prepared
+from training.data.identity import read_manifest
+from training.host_status import HostStatus, Phase, write_status
+from training.run_spec import DataSpec, RunSpec
 
 HOST = HostView(
     index=0, slice=0, name="host-0", phase="training", reason="", bundle="0" * 16, age_s=1.5,
@@ -109,3 +114,84 @@ def test_the_summary_of_a_run_without_held_out_text_says_nothing_of_it(tmp_path:
     assert "training loss 9.000 -> 5.000 nats per token, 7,000 tokens/s" in said
     assert "training loss, nats per token" in said
     assert "held-out" not in said
+
+
+# --- what watch shows ---
+
+
+def deployed(paths: StackPaths, data: DataSpec | None = None, losses: list[dict[str, float]] | None = None) -> RunSpec:
+    """One host that has trained to the end, 10 steps, and what it logged."""
+    fields = {"per_device_batch_size": 1, "max_target_length": 8}
+    spec = RunSpec("s", "run", "cpu", 1, 1, 2, 10, str(paths.runs), data, fields)
+    paths.host(0).mkdir(parents=True)
+    (paths.host(0) / host_directory.RUN_SPEC).write_text(spec.to_yaml())
+    record = {"index": 0, "count": 1, "bundle": "0" * 16}
+    record |= dict.fromkeys(("coordinator", "artifacts", "root", "cache"), "")
+    (paths.host(0) / host_directory.RECORD).write_text(json.dumps(record))
+    write_status(paths.host(0), HostStatus(Phase.FINISHED, started=1.0, updated=2.0, step=10, steps=10, loss=2.5))
+    metrics = paths.runs / "run" / "metrics"
+    metrics.mkdir(parents=True)
+    (metrics / "host-0.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in losses or []))
+    return spec
+
+
+def watched(paths: StackPaths, terminal: bool = False) -> tuple[list[str], int]:
+    """Lines on the console, and where the summary begins."""
+    written = io.StringIO()
+    follow(LocalHosts("s", paths), Console(file=written, force_terminal=terminal, color_system=None, width=100))
+    lines = written.getvalue().splitlines()
+    (ended,) = [at for at, line in enumerate(lines) if line.endswith("s finished: step 10 of 10")]
+    return lines, ended
+
+
+def test_on_a_terminal_each_host_has_a_line_above_the_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    deployed(StackPaths(tmp_path))
+    lines, ended = watched(StackPaths(tmp_path), terminal=True)
+    _, _, last = "\n".join(lines[:ended]).rpartition("host 0")
+    of_host, bar, left = last.splitlines()[:3]
+    assert of_host.split() == ["finished", "step", "10/10", "loss", "2.500"]
+    assert (bar.split()[0], bar.split()[-1]) == ("s", "10/10")
+    assert left.startswith("Ctrl-C leaves training running")
+
+
+def test_without_a_terminal_a_host_has_a_plain_line_for_each_phase(tmp_path: Path) -> None:
+    deployed(StackPaths(tmp_path))
+    lines, ended = watched(StackPaths(tmp_path))
+    assert lines[:ended] == ["s host 0 · finished · step 10/10 · loss 2.500"]
+    assert f"record       {tmp_path / 'runs' / 'run' / 'record.json'}" in lines[ended:]
+    assert not [line for line in lines if "Ctrl-C" in line]
+
+
+def test_a_stack_without_hosts_says_how_to_start_them(tmp_path: Path) -> None:
+    said = summary(LocalHosts("s", StackPaths(tmp_path)), stack_status("s", []), 80)
+    assert said.plain == "stack 's' has no hosts; start them with: make up STACK=s"
+
+
+@pytest.mark.parametrize(
+    ("entropy", "comparison"),
+    [
+        (3.0, ": 0.50 below the unigram entropy of the same split (3.000)"),
+        (2.0, ": 0.50 above the unigram entropy of the same split (2.000)"),
+        (None, ""),  # without a tokenizer nobody has counted
+    ],
+)
+def test_the_held_out_loss_is_compared_with_what_frequencies_alone_reach(
+    tmp_path: Path, entropy: float | None, comparison: str
+) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "a.txt").write_text("some text\n")
+    data = prepared(tmp_path, tmp_path / "corpus")
+    manifest = read_manifest(data)
+    heldout = replace(manifest.heldout, unigram_entropy_nats=entropy)
+    (data / "manifest.json").write_text(replace(manifest, heldout=heldout).to_json())
+    paths = StackPaths(tmp_path / "s")
+    logged: list[dict[str, float]] = [{"step": 8, "learning/loss": 2.6}, {"step": 9, "eval/avg_loss": 2.5}]
+    deployed(paths, DataSpec(str(data), data.name, 1), logged)
+    said = f"held-out loss 2.500 nats per token after step 10{comparison}"
+    lines, ended = watched(paths)
+    assert said in lines[ended:]
+    (data / "manifest.json").unlink()
+    lines, ended = watched(paths)
+    assert not [line for line in lines[ended:] if line.startswith("held-out loss")], "the text is gone"
+    assert [line for line in lines[ended:] if line.startswith("training loss 2.600 -> 2.600")]

@@ -252,6 +252,31 @@ def test_the_table_of_all_stacks() -> None:
     assert CliRunner().invoke(app, ["preview"]).exit_code == 2
 
 
+def test_the_table_for_a_pull_request_has_a_row_for_each_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "Pulumi.v6e-8.yaml").write_text((STACKS / "Pulumi.v6e-8.yaml").read_text())
+    (tmp_path / "Pulumi.v6e-32.yaml").write_text("config: {slipway:target: moon}")
+    monkeypatch.setattr(stack_settings, "STACKS", tmp_path)
+    monkeypatch.setattr(paths, "STACKS", tmp_path)
+    shown = CliRunner().invoke(app, ["preview", "--all", "--markdown"])
+    titles, line, *rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in shown.output.splitlines()]
+    assert (titles[:3], set(line)) == (["stack", "target", "chips"], {"---"})
+    assert [row[:3] for row in rows if len(row) == len(titles)][1] == ["v6e-8", "tpu-vm", "8"]
+    assert rows[0][1].startswith("error: target is 'moon' in stacks/Pulumi.v6e-32.yaml")
+
+
+def test_json_and_markdown_at_once_are_refused_before_anything_is_previewed() -> None:
+    done = CliRunner().invoke(app, ["preview", "v6e-8", "--json", "--markdown"])
+    assert (done.exit_code, done.output) == (2, "error: --json and --markdown exclude each other\n")
+
+
+def test_a_stack_without_chips_that_changes_nothing() -> None:
+    shown = preview.Preview("foundation.x", None, ("what it is",), (), None, (), new=False, facts=None)
+    assert preview.as_text(shown) == "what it is\n\nresources, against what is deployed:\n  no changes"
+    assert preview.as_markdown(shown).splitlines() == [
+        "### `foundation.x`", "", "**Resources against what is deployed**", "", "no changes",
+    ]  # fmt: skip
+
+
 def test_a_stack_that_cannot_be_read_says_so_below_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "Pulumi.v6e-32.yaml").write_text("config: {slipway:target: moon}")
     monkeypatch.setattr(stack_settings, "STACKS", tmp_path)

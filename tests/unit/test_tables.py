@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from infra.commands import tables
 
 ROWS = tables.columns(("stack", "chips", "mesh", "quota"), [("v6e-32", "32", "fsdp 32 (ICI)", "Q" * 40)])
@@ -23,3 +25,14 @@ def test_without_a_terminal_everything_is_there_and_figures_are_aligned() -> Non
         "[x]       1",
         "y        22",
     ]
+
+
+def test_a_narrow_terminal_is_told_what_was_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm")):  # rich takes standard output for a terminal
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COLUMNS", "30")
+    titles, cells, said = tables.plain(ROWS, dispensable=("quota", "mesh")).splitlines()
+    assert (titles.split(), cells) == (["stack", "chips", "mesh"], "v6e-32  32     fsdp 32 (ICI)")
+    assert said == "left out of a narrow terminal: quota"
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "left out" not in tables.plain(ROWS, dispensable=("quota", "mesh"))

@@ -10,15 +10,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from infra.artifacts.layout import object_key, sums_text, wheelhouse_key
 from infra.artifacts.opening import open_store
 from infra.artifacts.push import Pushed, push
 from infra.artifacts.store import LocalStore, Store
+from infra.commands.main import app
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
-from infra.host_software import wheelhouses
+from infra.host_software import derive, wheelhouses
 from infra.host_software.wheels.locks import STABLE
 from infra.paths import ROOT
+from infra.stack_file.settings import from_file
 from tests.unit.artifact_store.steps import BIG, refused, write
 
 
@@ -111,6 +114,24 @@ def test_a_push_to_where_it_lies_does_nothing(
 ) -> None:
     wheelhouses.push_from_here(built, source.uri)
     assert capsys.readouterr().out == ""
+
+
+def test_a_push_of_a_stack_is_of_its_own_wheelhouse_to_its_own_bucket(
+    server: ObjectStore, source: LocalStore, built: str
+) -> None:
+    """Beside another wheelhouse that is built here too."""
+    (server.root / "slipway-artifacts-us-east5-my-project").mkdir()
+    own = derive.wheelhouse(from_file("v6e-8"), "tpu").id
+    digest = hashlib.sha256(b"a wheel").hexdigest()
+    write(source.path(object_key(digest, "own.whl")), b"a wheel")
+    write(source.path(wheelhouse_key(own)), sums_text({"own.whl": digest}))
+    done = CliRunner().invoke(app, ["wheels", "push", "v6e-8"])
+    assert done.exit_code == 0, done.output
+    note, said = done.output.splitlines()
+    assert note.startswith(f"note: STORAGE_EMULATOR_HOST is {server.url}: Cloud Storage is that server, not Google;")
+    bucket = "gs://slipway-artifacts-us-east5-my-project"
+    assert said == f"{bucket}: 2 files (0 MB) uploaded, 0 were there (0 MB)"
+    assert list(open_store(bucket).keys()) == [object_key(digest, "own.whl"), wheelhouse_key(own)]
 
 
 def test_an_environment_that_cannot_be_installed_says_where_the_reason_is(

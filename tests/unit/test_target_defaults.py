@@ -1,0 +1,89 @@
+"""What a target leaves out: a sentence with the way on at the command, and nothing asked or shown elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from typer.testing import CliRunner
+
+from infra.commands.main import app
+from infra.operate.live_view import summary
+from infra.operate.stack_status import stack_status
+from infra.targets import registry
+from infra.targets.errors import NotOfferedError
+from infra.targets.hosts import Hosts, HostView
+from infra.targets.registry import Target
+from training.run_spec import RunSpec
+
+SPEC = RunSpec("s", "run", "cpu", 1, 1, 2, 10, "gs://ours", None, {"per_device_batch_size": 1, "max_target_length": 8})
+HOST = HostView(0, 0, "host-0", "finished", "", "0" * 16, 1.0, step=10, steps=10)
+
+
+class FewestWords(Hosts):
+    """Only what has to be said."""
+
+    def states(self) -> Sequence[HostView]:
+        return [HOST]
+
+    def run_spec(self) -> RunSpec:
+        return SPEC
+
+
+@pytest.mark.parametrize(
+    ("verb", "ask"),
+    [
+        ("logs", lambda hosts: hosts.logs(0, follow=False)),
+        ("stop", lambda hosts: hosts.stop(print)),
+        ("start", lambda hosts: hosts.start()),
+        ("purge", lambda hosts: hosts.kept_runs()),
+        ("purge", lambda hosts: hosts.delete_kept_runs()),
+    ],
+)
+def test_a_verb_that_a_targets_hosts_leave_out_is_a_sentence(verb: str, ask: Callable[[Hosts], object]) -> None:
+    with pytest.raises(NotOfferedError) as refused:
+        ask(FewestWords("s"))
+    assert str(refused.value) == f"the target of stack 's' does not offer `{verb}` (docs/runbook.md)"
+
+
+def test_hosts_without_metrics_still_say_how_the_run_ended_and_where_it_lies() -> None:
+    hosts = FewestWords("s")
+    said = summary(hosts, stack_status("s", hosts.states()), 80).plain
+    assert said.startswith("s finished: step 10 of 10\n")
+    assert "checkpoints  gs://ours/run/checkpoints\n" in said
+    assert "loss" not in said, "there is no curve to draw"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ["status", "foundation.us-east5"],
+            "stack 'foundation.us-east5' trains nothing: it holds what other stacks stand on",
+        ),
+        (
+            ["stop", "v6e-32"],
+            "stack 'v6e-32' is of target tpu-vm, whose hosts this command does not reach yet; what is there says: "
+            "pulumi preview --stack v6e-32 --diff (docs/runbook.md)",
+        ),
+        (
+            ["backend", "init", "local"],
+            "target local has no bucket for Pulumi's state; name a foundation, which has one",
+        ),
+    ],
+)
+def test_a_command_on_a_stack_whose_target_has_no_such_thing(words: list[str], sentence: str) -> None:
+    done = CliRunner().invoke(app, words)
+    assert (done.exit_code, done.output) == (2, f"error: {sentence}\n")
+
+
+def test_a_target_that_bills_nothing_names_what_it_was_asked_to_delete() -> None:
+    local = registry.of(Target.LOCAL)
+    assert local.billed("my-project", print) == ()
+    with pytest.raises(NotOfferedError, match="target local has nothing that could be deleted: node-0, node-1"):
+        local.remove({"node-1", "node-0"}, print)
+
+
+def test_a_name_that_no_target_has_is_of_none() -> None:
+    assert registry.named("moon") is None
+    assert {contract.name for contract in registry.every()} == set(Target)
