@@ -63,6 +63,7 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     verdict = Verdict(plan.index, plan.count, lambda reason: end(Ending(ExitCode.FAILED, reason), status.step))
 
     def failed(error: BaseException) -> None:
+        traceback.print_exception(error)  # here, for the process may end before whoever logged it has written it
         verdict.fail(why(error, None))
 
     def end(ending: Ending, completed: int) -> NoReturn:
@@ -79,10 +80,9 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
 
 
 def _telling(failed: Callable[[BaseException], None]) -> Callable[[threading.ExceptHookArgs], None]:
-    """What Python does with an exception that ends a thread, and telling it."""
+    """For an exception that nobody catches in a thread. SystemExit is how a thread may end itself."""
 
     def hook(arguments: threading.ExceptHookArgs) -> None:
-        threading.__excepthook__(arguments)
         if arguments.exc_value and not isinstance(arguments.exc_value, SystemExit):
             failed(arguments.exc_value)
 
@@ -199,6 +199,8 @@ def why(error: BaseException, stop_reason: str | None) -> str:
     full = any(isinstance(link, OSError) and link.errno == errno.ENOSPC for link in chain)
     if full or "No space left on device" in text:
         return f"no space left on the disk: {_sentence(error)}; the previous checkpoint stands"
+    if "Read-only file system" in text:
+        return f"the disk cannot be written any more: {_sentence(error)}; the previous checkpoint stands"
     if "RESOURCE_EXHAUSTED" in text:
         return f"out of device memory: {_sentence(error)}"
     if stop_reason and isinstance(error, SystemExit):
@@ -208,7 +210,12 @@ def why(error: BaseException, stop_reason: str | None) -> str:
 
 def _sentence(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {' '.join(lines[:3])[:500]}"
+    return f"{type(error).__name__}: {_shortened(' '.join(lines[:3]))}"
+
+
+def _shortened(text: str) -> str:
+    """Without its middle where it is long: TensorStore begins with what it did and ends with the cause."""
+    return text if len(text) <= 400 else f"{text[:180]} ... {text[-215:]}"
 
 
 def _completed(plan: Plan) -> int:

@@ -1,9 +1,9 @@
 """One host's failure ends the training on all: what ended it is told to every host, and ends that with its name.
 
 A host that stays is in a collective or a barrier with one that cannot go on: Orbax's commit waits 1,200 s. So whoever
-fails says why in the table of JAX's coordination service, where every host looks each POLL_S. Owns that table's keys, and
-that an error which a library has kept to a thread of its own is a failure. Refuses to own how a failure is called and
-what is written of it (training/trainer.py), and hosts that are gone without a word: JAX's heartbeats notice those.
+fails says why in the table of JAX's coordination service, where every host looks each POLL_S. Owns the keys there and
+its thread. Refuses to own what is a failure and how it is called (training/trainer.py, training/metrics.py), and hosts
+that are gone without a word: JAX's heartbeats notice those.
 """
 
 from __future__ import annotations

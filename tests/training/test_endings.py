@@ -111,6 +111,16 @@ def test_full_disk_is_found_below_other_errors() -> None:
     )
 
 
+def test_of_a_long_message_the_cause_at_its_end_is_kept() -> None:
+    """TensorStore's begins with what was written and where, and ends with the system's word."""
+    where = "/output/run/checkpoints/8.orbax-checkpoint-tmp/" * 12
+    error = ValueError(f'PERMISSION_DENIED: Error writing "count" at "{where}": Read-only file system [30]')
+    said = why(error, None)
+    assert said.startswith('the disk cannot be written any more: ValueError: PERMISSION_DENIED: Error writing "count"')
+    assert said.endswith(": Read-only file system [30]; the previous checkpoint stands")
+    assert len(said) < 520
+
+
 def test_a_device_without_memory_is_told_from_a_full_disk() -> None:
     error = RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.")
     assert why(error, None) == f"out of device memory: RuntimeError: {error}"

@@ -19,18 +19,17 @@ from tests.training.cluster import (
     ROOT,
     Cluster,
     LaunchedHost,
-    free_port,
     heldout_losses,
-    launch_command,
     losses,
-    plain_environment,
     wait_until,
 )
+from tests.training.small_disk import SmallDisk
 from training.data.identity import read_manifest
 from training.exit_codes import ExitCode
-from training.host_status import Phase, read_status
+from training.host_status import Phase
 from training.run_spec import DataSpec, RunSpec
 
+STANDS = "the previous checkpoint stands"
 STEPS, LONGER, SAVE_EVERY, EVALUATE_EVERY = 40, 46, 12, 16
 VOCABULARY = 512
 
@@ -319,37 +318,34 @@ def test_a_training_that_fails_says_why(
     ending(cluster, data)
 
 
-def test_full_disk_is_named_and_the_checkpoint_before_it_loads(tmp_path: Path, cache: Path) -> None:
-    """On a small file system of its own (user and mount namespace); given room, the same run finishes."""
-    disk, host = tmp_path / "disk", tmp_path / "host"
-    disk.mkdir()
-    host.mkdir()
-    spec = spec_of(disk, None, steps=60, hosts=1, checkpoint_period=5)
-    (host / "run_spec.yaml").write_text(spec.to_yaml())
-    first = tmp_path / "first.json"
-    script = f"""
-        mount -t tmpfs -o size=3m none '{disk}'
-        "$@"; echo "rc $?"
-        cp '{host}/status.json' '{first}'
-        mount -o remount,size=500m '{disk}'
-        "$@"; echo "rc $?"
-    """
-    environ = plain_environment() | {
-        "SLIPWAY_HOST_INDEX": "0",
-        "SLIPWAY_HOST_COUNT": "1",
-        "SLIPWAY_COORDINATOR": f"127.0.0.1:{free_port()}",
-    }
-    command = ["unshare", "-Urm", "bash", "-c", script, "bash", *launch_command(host, cache, 10)]
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
-    assert [line for line in done.stdout.splitlines() if line.startswith("rc ")] == ["rc 1", "rc 0"], done.stderr[
-        -4000:
-    ]
-    full = json.loads(first.read_text())
-    assert full["phase"] == Phase.FAILED
-    assert full["reason"].startswith("no space left on the disk: ")
-    finished = read_status(host)
-    assert finished is not None and finished.phase is Phase.FINISHED
-    assert finished.resumed_from is not None and 5 <= finished.resumed_from < 60
+def test_full_disk_ends_both_hosts_and_with_room_they_go_on(tmp_path: Path, cache: Path) -> None:
+    """One host's write failed in a thread of Orbax, the other waited for it in a barrier of 1,200 s."""
+    trial = SmallDisk(tmp_path, cache)
+    spec = spec_of(trial.disk, None, checkpoint_period=4)
+    finished = trial.run(spec, "3m", again="mount -o remount,size=500m $DISK")
+    first = [json.loads((tmp_path / f"first{index}").read_text()) for index in range(2)]
+    for status in first:
+        assert status["phase"] == Phase.FAILED
+        assert "no space left on the disk: " in status["reason"] and STANDS in status["reason"]
+    for status in finished:
+        assert status.phase is Phase.FINISHED
+        assert status.resumed_from is not None and 4 <= status.resumed_from <= first[0]["step"]
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_disk_that_one_host_may_not_write_is_named_on_the_other(tmp_path: Path, cache: Path, index: int) -> None:
+    """After the first checkpoint, as a kernel does that has met an error of the disk."""
+    until = "until [ -d $DISK/run/checkpoints/4 ]; do sleep 0.1; done"
+    trial = SmallDisk(tmp_path, cache)
+    spec = spec_of(trial.disk, None, checkpoint_period=4)
+    statuses = trial.run(spec, "500m", f"{until}; nsenter -t $pid{index} -m mount -o remount,ro,bind $DISK")
+    own, other = str(statuses[index].reason), str(statuses[1 - index].reason)
+    assert own.startswith("the disk cannot be written any more: ")
+    told = other.removeprefix(f"host {index}: ")
+    assert told != other and told.endswith(f"; {STANDS}")
+    assert own.startswith(told), "and maybe that its last metrics are not recorded"
+    assert {status.exit_code for status in statuses} == {ExitCode.FAILED}
 
 
 def test_no_process_is_left_behind(straight: Straight) -> None:

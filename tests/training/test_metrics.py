@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,3 +141,50 @@ def test_half_a_line_of_an_earlier_start_does_not_spoil_the_next_one(tmp_path: P
     observer.stop()
     observer.refresh(1.0)
     assert [json.loads(line)["step"] for line in record.read_text().splitlines()] == [0, 1]
+
+
+def log_of_a_thread(observer: Observer, log: Callable[[logging.Logger], None]) -> None:
+    """What a library writes into its log while it handles an exception in a thread of its own."""
+    logger = logging.getLogger(f"test of {id(observer)}")
+    logger.propagate = False
+    logger.addHandler(observer)
+
+    def handle() -> None:
+        try:
+            Path("/nowhere/at all").read_bytes()
+        except OSError:
+            log(logger)
+
+    thread = threading.Thread(target=handle)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        (lambda logger: logger.exception("thread raised an exception"), ["FileNotFoundError"]),
+        (lambda logger: logger.error("a sentence about it"), []),
+        (lambda logger: logger.warning("tried again", exc_info=True), []),
+        (lambda logger: logger.exception("Failed to remove checkpoint (/c/8)"), []),
+    ],
+    ids=["an error with its exception", "a sentence alone", "a warning", "an old checkpoint that stays"],
+)
+def test_what_a_library_keeps_to_a_thread_is_told(
+    tmp_path: Path, log: Callable[[logging.Logger], None], told: list[str]
+) -> None:
+    heard: list[str] = []
+    source, record = tmp_path / "source.jsonl", tmp_path / "host-0.jsonl"
+    observer = Observer(tmp_path, source, record, STATUS, 10, lambda error: heard.append(type(error).__name__))
+    log_of_a_thread(observer, log)
+    assert heard == told
+
+
+def test_what_the_main_thread_logs_it_raises_itself(tmp_path: Path) -> None:
+    heard: list[BaseException] = []
+    observer = Observer(tmp_path, tmp_path / "source.jsonl", tmp_path / "host-0.jsonl", STATUS, 10, heard.append)
+    try:
+        Path("/nowhere/at all").read_bytes()
+    except OSError:
+        observer.handle(logging.makeLogRecord({"msg": "raised", "levelno": logging.ERROR, "exc_info": sys.exc_info()}))
+    assert heard == []

@@ -1,0 +1,70 @@
+"""Two hosts of one run whose output lies on a small file system: user and mount namespaces, real mounts, no root."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import subprocess
+from pathlib import Path
+
+from tests.training.cluster import ROOT, free_port, launch_command, plain_environment
+from training.host_status import HostStatus, read_status
+from training.run_spec import RunSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class SmallDisk:
+    """`directory` is empty; the hosts' own directories and the disk are made in it."""
+
+    directory: Path
+    cache: Path
+
+    @property
+    def disk(self) -> Path:
+        return self.directory / "disk"
+
+    def run(self, spec: RunSpec, size: str, meanwhile: str = ":", again: str = "") -> list[HostStatus]:
+        """The last words of both, which are to fail, and then, where `again` is given, to finish.
+
+        meanwhile, again: shell, beside the hosts, whose process ids are $pid0 and $pid1, and between the two starts.
+        """
+        self.disk.mkdir()
+        lines = [f"mount -t tmpfs -o size={size} none {shlex.quote(str(self.disk))}", self._hosts()]
+        for index in range(2):
+            host = self.directory / f"host{index}"
+            host.mkdir()
+            (host / "run_spec.yaml").write_text(spec.to_yaml())
+        lines += [meanwhile, "wait $pid0; echo rc $?; wait $pid1; echo rc $?"]
+        if again:
+            lines.append(f"cp host0/status.json first0; cp host1/status.json first1; {again}")
+            lines += [self._hosts(), "wait $pid0; echo rc $?; wait $pid1; echo rc $?"]
+        environ = {"SLIPWAY_HOST_COUNT": "2", "SLIPWAY_COORDINATOR": f"127.0.0.1:{free_port()}"}
+        done = subprocess.run(
+            ["unshare", "-Urm", "bash", "-c", "\n".join(lines)],
+            cwd=self.directory,
+            env=plain_environment() | environ | {"PYTHONPATH": str(ROOT), "DISK": str(self.disk)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        codes = [line for line in done.stdout.splitlines() if line.startswith("rc ")]
+        assert codes == ["rc 1", "rc 1"] + (["rc 0", "rc 0"] if again else []), done.stderr + self.log(0) + self.log(1)
+        return [self._status(index) for index in range(2)]
+
+    def log(self, index: int) -> str:
+        return (self.directory / f"host{index}" / "log").read_text()[-4000:]
+
+    def _hosts(self) -> str:
+        """Each in a mount namespace of its own, in which what is mounted may change for it alone."""
+        started = (
+            f"SLIPWAY_HOST_INDEX={index} unshare -m "
+            f"{shlex.join(launch_command(self.directory / f'host{index}', self.cache, 20))} "
+            f">> host{index}/log 2>&1 & pid{index}=$!"
+            for index in range(2)
+        )
+        return "\n".join(started)
+
+    def _status(self, index: int) -> HostStatus:
+        status = read_status(self.directory / f"host{index}")
+        assert status is not None
+        return status
