@@ -205,7 +205,9 @@ def test_an_engine_that_does_not_tell_what_is_in_use_stops(
 
 def test_a_clone_without_an_engine_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(named_artifacts, "PULUMI", tmp_path / "pulumi")
-    with pytest.raises(StoreError, match=r"cannot read the list of stacks: no Pulumi engine \(No such file .*nothing may"):
+    with pytest.raises(
+        StoreError, match=r"cannot read the list of stacks: no Pulumi engine \(No such file .*nothing may"
+    ):
         by_stacks()
 
 

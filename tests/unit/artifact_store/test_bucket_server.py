@@ -1,4 +1,4 @@
-"""The bucket's server: what it refuses, in the statuses that Cloud Storage's clients go by, and that it takes no half."""
+"""The bucket's server: what it refuses, in statuses that Cloud Storage's clients go by, and that it takes no half."""
 
 from __future__ import annotations
 

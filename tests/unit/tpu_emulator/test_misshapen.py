@@ -185,6 +185,6 @@ def test_an_operation_of_a_node_that_fails_names_the_node(api: TpuApi, client: C
     kind = next(kind for kind in FaultKind if kind.is_of_operation and not kind.has_effect)
     api.fail(kind, "CreateNode")
     operation = client.google.create_node(parent=PARENT, node_id="n", node=single(), retry=None)
-    assert operation.metadata.target == f"{PARENT}/nodes/n"
+    assert operation.metadata and operation.metadata.target == f"{PARENT}/nodes/n"
     assert client.error_of(operation)[0] != 0
     assert client.nodes() == {}
