@@ -206,7 +206,10 @@ class ObjectStore(HttpEmulator):
         base = self.file(bucket, "any").parent
         with self.lock:
             names = sorted(path.relative_to(base).as_posix() for path in base.rglob("*") if path.is_file())
-            after = base64.urlsafe_b64decode(query["pageToken"]).decode() if "pageToken" in query else ""
+            try:
+                after = base64.urlsafe_b64decode(query.get("pageToken", "")).decode()
+            except ValueError:
+                raise ObjectStoreError(400, f"Invalid page token: {query['pageToken']}") from None
             prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
             rest = [name for name in names if name.startswith(prefix) and name > after]
             size = min(self.page_size, int(query.get("maxResults", self.page_size)))

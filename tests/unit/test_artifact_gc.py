@@ -16,7 +16,8 @@ from infra.artifacts.gc import Named, kept_wheelhouses, unreferenced
 from infra.artifacts.layout import object_key, objects_of, sums_text, wheelhouse_key
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import Entry, StoreError
-from infra.runs.named_artifacts import by_deployment, by_record, by_records
+from infra.runs import named_artifacts
+from infra.runs.named_artifacts import by_deployment, by_record, by_records, by_stacks
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 OLD, YOUNG = NOW - timedelta(days=3), NOW - timedelta(hours=3)
@@ -171,6 +172,50 @@ def test_a_state_that_is_not_understood_stops(text: str) -> None:
 def test_a_resource_without_its_name_stops(outputs: Any) -> None:
     with pytest.raises(StoreError, match=r"does not say its wheelhouse, .* make up STACK=s"):
         by_deployment("s", exported(resource("Wheelhouse", outputs)))
+
+
+def engine_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *commands: str) -> None:
+    """A program in place of the engine, which says what it is told to."""
+    program = tmp_path / "pulumi"
+    program.write_text("\n".join(("#!/bin/sh", *commands)) + "\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(named_artifacts, "PULUMI", program)
+
+
+@pytest.mark.parametrize(
+    ("commands", "said"),
+    [
+        (("echo no stacks",), r"the list of stacks is not readable \(JSONDecodeError"),
+        (("echo '[{}]'",), r"the list of stacks is not readable \(KeyError\('name'\)\)"),
+        (("echo 'error: no backend' >&2", "exit 255"), "cannot read the list of stacks: no backend"),
+        (("exit 1",), "cannot read the list of stacks: it said nothing"),
+        (
+            ("[ $2 = ls ] && echo '[{\"name\": \"s\"}]' || { echo 'error: locked' >&2; exit 1; }",),
+            "cannot read stack 's': locked",
+        ),
+    ],
+)
+def test_an_engine_that_does_not_tell_what_is_in_use_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commands: tuple[str, ...], said: str
+) -> None:
+    engine_that(tmp_path, monkeypatch, *commands)
+    with pytest.raises(StoreError, match=f"{said}.*, so it is not known what is in use, and nothing may be deleted$"):
+        by_stacks()
+
+
+def test_a_clone_without_an_engine_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(named_artifacts, "PULUMI", tmp_path / "pulumi")
+    with pytest.raises(
+        StoreError, match=r"cannot read the list of stacks: no Pulumi engine \(No such file .*nothing may"
+    ):
+        by_stacks()
+
+
+def test_names_of_every_stack_are_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = exported(resource("Bundle", {"bundle": "b"}))
+    listed = '[{"name": "one"}, {"name": "two"}]'
+    engine_that(tmp_path, monkeypatch, f"[ $2 = ls ] && echo '{listed}' || echo '{state}'")
+    assert by_stacks() == (Named(bundles=frozenset({"b"})), ["one", "two"])
 
 
 def test_names_in_records_of_the_store_and_of_local_stacks(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts.layout import bundle_key
-from infra.artifacts.store import LocalStore
-from infra.host_software.bundle import MANIFEST, Bundle, BundleContents, collect, put
+from infra.artifacts.store import LocalStore, StoreError
+from infra.host_software.bundle import MANIFEST, Bundle, BundleContents, collect, put, wheelhouse_of
 from infra.host_software.wheels.locks import PLATFORMS, STABLE, lock_path
 from infra.paths import TRAINING
 
@@ -94,3 +94,32 @@ def test_put_is_once(tmp_path: Path) -> None:
 def test_every_platform_has_its_lock() -> None:
     hashes = {collect(TRAINING, BundleContents("", "0" * 16, lock_path(name, STABLE))).hash for name in PLATFORMS}
     assert len(hashes) == len(PLATFORMS)
+
+
+def test_a_bundle_tells_which_wheelhouse_it_installs() -> None:
+    assert wheelhouse_of(collect(TRAINING, CONTENTS).archive()) == "0" * 16
+
+
+def archive_with(name: str, content: bytes = b"", kind: bytes = tarfile.REGTYPE) -> bytes:
+    stream = BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        member = tarfile.TarInfo(name)
+        member.size, member.type = len(content), kind
+        archive.addfile(member, BytesIO(content))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        b"no archive",
+        archive_with("run_spec.yaml"),
+        archive_with("wheelhouse", b"\xff\xfe"),
+        archive_with("wheelhouse", kind=tarfile.DIRTYPE),
+    ],
+    ids=["no archive", "without it", "no text", "a directory"],
+)
+def test_what_is_no_bundle_stops_before_anything_is_deleted_for_it(archive: bytes) -> None:
+    """`slipway gc` asks it which wheelhouse is in use: a guess would delete what a host is about to install."""
+    with pytest.raises(StoreError, match="is no archive with the name of its wheelhouse; push it again, then run gc"):
+        wheelhouse_of(archive)

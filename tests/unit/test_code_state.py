@@ -139,6 +139,38 @@ def test_many_files_are_bounded_together_and_named_up_to_a_number(clone: Path) -
     assert state.left_out[-1] == "10 files more" and len(state.left_out) == 21
 
 
+def test_a_file_that_git_cannot_read_is_named_and_the_changes_are_kept(clone: Path) -> None:
+    """A filter of the operator's, which is not installed here: git adds nothing of it, and diffs nothing."""
+    write(clone, **{"training/odd.py": "A = 1\n", "training/trainer.py": "RATE = 2\n"})
+    write(clone / ".git" / "info", attributes="odd.py filter=gone\n")
+    for name, value in (("clean", "false"), ("required", "true")):
+        git(clone, "config", f"filter.gone.{name}", value)
+    state, again = kept(clone)
+    assert state.left_out == ("training/odd.py (git refuses it)",)
+    assert (again / "training" / "trainer.py").read_text() == "RATE = 2\n"
+
+
+def test_a_clone_within_the_clone_is_no_file_of_it(clone: Path) -> None:
+    inner = clone / "training" / "vendored"
+    write(inner, **{"notes.yml": "a: 1\n"})
+    git(inner, "init", "--quiet")
+    git(inner, "add", ".")
+    git(inner, "commit", "--quiet", "--message", "theirs")
+    write(clone, **{"training/new.py": "B = 1\n"})
+    state, again = kept(clone)
+    assert (state.left_out, (again / "training" / "new.py").exists()) == ((), True)
+    assert not (again / "training" / "vendored").exists()
+
+
+def test_a_clone_whose_index_is_gone_still_gives_its_code_back(clone: Path) -> None:
+    (clone / ".git" / "index").unlink()
+    write(clone, **{"training/trainer.py": "RATE = 2\n"})
+    _, again = kept(clone)
+    assert bundle.sources(again / "training") == bundle.sources(clone / "training")
+    assert (again / "training" / "trainer.py").read_text() == "RATE = 2\n"
+    assert not (clone / ".git" / "index").exists()
+
+
 def test_settings_of_the_operator_and_of_a_hook_do_not_reach_it(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("noprefix", "true"), ("external", "false"), ("mnemonicPrefix", "true")):
         git(clone, "config", f"diff.{name}", value)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from infra import hardware, paths
 from infra.commands.main import app
 from infra.paths import ROOT, STACKS
-from infra.preview.fit import cache, compiler, errors, gpu_estimate, levers, lookup, roofline
+from infra.preview.fit import cache, compiler, errors, gpu_estimate, judge, levers, lookup, roofline
 from infra.preview.fit.compile_request import CompileRequest, compile_request_of
 from infra.preview.fit.compiler import CompileLimits, compile_step
 from infra.preview.fit.gate import gate
@@ -29,7 +29,7 @@ from infra.preview.fit.verdict import FitVerdict, Traffic, VerdictError, from_te
 from infra.preview.stack_plan import decide
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.settings import SettingsError, any_from_file, stack_names
+from infra.stack_file.settings import SettingsError, any_from_file, from_file, stack_names
 from infra.stack_file.terms import FitCheck
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
@@ -127,6 +127,7 @@ def test_a_verdict_is_read_as_it_was_written() -> None:
         to_text(FITS).replace('"fits": true', '"fits": "yes"'),
         to_text(FITS).replace('"peak_gib": 7.13', '"peak_gib": null'),
         to_text(FITS).replace('"reason"', '"raeson"'),
+        to_text(FITS).replace('"network"', '"netwrok"'),
     ],
 )
 def test_a_corrupt_entry_is_dropped(tmp_path: Path, text: str) -> None:
@@ -157,6 +158,35 @@ def test_without_an_environment_nothing_is_fetched_and_the_reason_said(tmp_path:
     assert verdict.fits is None
     assert "environment eeeeeeeeeeeeeeee is not on this machine" in verdict.reason
     assert not list(tmp_path.rglob("*.json")), "what nobody knows is not kept"
+
+
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of `request`, whose Python nobody is to start."""
+    binaries = tmp_path / "installed" / "env" / ("e" * 16) / "bin"
+    binaries.mkdir(parents=True)
+    (binaries.parent / ".complete").touch()
+    monkeypatch.setattr(compiler, "INSTALLED", tmp_path / "installed")
+
+
+def test_a_compile_of_the_same_that_does_not_end_is_said_and_not_doubled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(tmp_path, monkeypatch)
+    with cache.locked(request().key, 0, tmp_path) as mine:
+        assert mine
+        verdict = lookup.settle(request(), CompileLimits(timeout_s=0), print, tmp_path)
+    assert (verdict.fits, verdict.reason) == (None, "another compile of it takes longer than 0 s")
+    with cache.locked(request().key, 0, tmp_path) as mine:
+        assert mine, "it ends with who holds it"
+
+
+def test_a_lock_that_cannot_be_written_leaves_it_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(tmp_path, monkeypatch)
+    lock = cache.directory(tmp_path) / f"{request().key}.lock"
+    lock.mkdir(parents=True)
+    verdict = lookup.settle(request(), CompileLimits(), print, tmp_path)
+    assert verdict.fits is None
+    assert verdict.reason == f"{lock} cannot be written: Is a directory; free some space and run this again"
 
 
 # --- the process ---
@@ -377,6 +407,11 @@ def test_levers_are_ranked_by_what_they_would_save() -> None:
     }  # fmt: skip
 
 
+def test_a_mesh_that_fixes_its_devices_gets_no_other_slice_as_a_lever() -> None:
+    asked = train_step("v6e-32", ici_fsdp_parallelism=32, per_device_batch_size=1, max_target_length=256)
+    assert [lever.title for lever in levers.ranked(asked, TOO_LARGE)] == []
+
+
 # --- the command ---
 
 
@@ -462,6 +497,7 @@ def test_the_judge_compares_every_measurement_with_a_roofline_below_it(
         (["v6e-99"], "stack 'v6e-99' has no file"),
         (["local"], "trains on this machine"),
         (["--accelerator", "v6e-33"], "accelerator 'v6e-33' is not in infra/hardware.yaml; nearest:"),
+        (["--accelerator", "cpu-8"], "accelerator 'cpu-8' is this machine's; `slipway fit` is about TPUs and GPUs"),
         (["--accelerator", "v6e-8"], "which model? give --set model_name="),
         (
             ["--accelerator", "v6e-8", "--set", "model_name=llama9-7b"],
@@ -494,6 +530,13 @@ def test_the_exit_code_is_the_verdict_and_unknown_is_no_fit(batch: int, code: in
     asked = ["--accelerator", "a3-mega-2", "--set", "model_name=llama2-7b", "--set", f"per_device_batch_size={batch}"]
     exit_code, shown = slipway(*asked)
     assert (exit_code, f"a3-mega-2: {verdict}" in " ".join(shown.split())) == (code, True), shown
+
+
+def test_what_nobody_can_judge_is_unknown_and_says_so() -> None:
+    step = TrainStep(from_file("local"))
+    verdict = judge.verdict(step, lambda request: FITS)
+    assert judge.said(verdict) == f"unknown: it cannot be known for {step.row.name}: platform cpu has no judge"
+    assert verdict.memory == "HBM unknown"
 
 
 def test_importing_what_a_preview_needs_does_not_import_a_compiler() -> None:

@@ -40,6 +40,11 @@ def test_least_that_a_foundation_needs() -> None:
     )
 
 
+def test_a_foundation_without_secrets_says_nothing_of_them() -> None:
+    (about,) = foundation.notices(made(secrets=[]))
+    assert about.startswith("foundation of my-project in us-central1")
+
+
 def test_engine_hands_over_text_and_means_the_same() -> None:
     config = {f"slipway:{key}": value for key, value in LEAST.items()}
     config |= {"slipway:secrets": '["wandb"]', "slipway:budget_usd": "500", "slipway:budget_billing_account": ACCOUNT}

@@ -74,6 +74,21 @@ def test_a_gpu_verdict_is_marked_and_unknown_where_the_error_decides(
     assert verdict.reason.startswith(said)
 
 
+def test_a_model_that_is_not_counted_has_no_flops_either() -> None:
+    training = {"model_name": "gemma2-9b", "per_device_batch_size": 1}
+    assert gpu_estimate.tflops_per_device(of_accelerator(hardware.find("a3-high-2"), 1, training)) is None
+
+
+def test_a_mesh_that_shards_no_weights_gathers_none() -> None:
+    """What is sent then is in no estimate, rather than wrong in it."""
+    training = {"model_name": "llama2-7b", "per_device_batch_size": 1}
+    row = hardware.find("a3-mega-2")
+    sharded = gpu_estimate.verdict(of_accelerator(row, 1, training))
+    assert {traffic.network for traffic in sharded.traffic} == {"ici", "dcn"}
+    replicated = training | {"ici_fsdp_parallelism": 1, "ici_tensor_parallelism": -1}
+    assert gpu_estimate.verdict(of_accelerator(row, 1, replicated)).traffic == ()
+
+
 def test_a_larger_mesh_holds_less() -> None:
     training = {"model_name": "llama2-7b", "per_device_batch_size": 1}
     small, large = (gpu_estimate.peak_gib(of_accelerator(hardware.find(f"a3-mega-{n}"), 1, training)) for n in (1, 8))

@@ -107,6 +107,14 @@ class TestModelFile:
         with pytest.raises(SettingsError, match=said):
             stack({"model_file": str(model)})
 
+    @pytest.mark.parametrize("name", [3, "", ["mine.yml"]])
+    def test_what_names_no_file_is_said_as_it_is(self, name: object) -> None:
+        with pytest.raises(SettingsError) as caught:
+            stack({"model_file": name})
+        assert str(caught.value).startswith(
+            f"training.model_file is {name!r}; give the path of a YAML file of MaxText fields (stacks/Pulumi."
+        )
+
     def test_it_is_not_a_key_of_the_stack(self) -> None:
         with pytest.raises(SettingsError, match="model_file belongs under `slipway:training:`"):
             stack(model_file="x.yml")

@@ -265,7 +265,7 @@ def test_file_of_a_patch_set_that_is_no_text_is_named(name: str, tmp_path: Path)
     assert str(caught.value) == f"training/patches/demo-1.0/{name} is not UTF-8 text; save it as UTF-8, or remove it"
 
 
-@pytest.mark.parametrize("name", [".idea", "-1.0", "demo"])
+@pytest.mark.parametrize("name", [".idea", "-1.0", "demo", "demo-latest"])
 def test_directory_that_names_no_version_of_a_package_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
     with pytest.raises(PatchError) as caught:
@@ -402,6 +402,32 @@ def test_repacking_another_version_is_refused(tmp_path: Path) -> None:
     wheel = made_wheel(tmp_path, version="1.1")
     with pytest.raises(PatchError, match=r"demo-1\.1-py3-none-any\.whl is not demo 1\.0, which the patches are for"):
         repack(wheel, patch_set(tmp_path / "sets"), tmp_path / "out")
+
+
+def test_repacking_takes_out_what_a_patch_removes(tmp_path: Path) -> None:
+    removal = "--- a/demo/other.py\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-A = 1\n-B = 2\n-C = 3\n"
+    directory = tmp_path / "sets" / "demo-1.0"
+    directory.mkdir(parents=True)
+    (directory / "0001-away.patch").write_text(removal)
+    (directory / patches.EXPECTED).write_text(f"{sha256(OTHER)}  demo/other.py\n")
+    (found,) = load_all(tmp_path / "sets")
+    with zipfile.ZipFile(repack(made_wheel(tmp_path), found, tmp_path / "out")) as archive:
+        assert "demo/other.py" not in archive.namelist()
+        assert archive.read("demo/greeting.py").decode() == GREETING
+        (record,) = (name for name in archive.namelist() if name.endswith("/RECORD"))
+        assert b"demo/other.py" not in archive.read(record)
+
+
+def test_repacking_a_wheel_that_tells_no_version_is_refused(tmp_path: Path) -> None:
+    """Whose local version nobody could see."""
+    wheel, cut = made_wheel(tmp_path), tmp_path / "cut" / "demo-1.0-py3-none-any.whl"
+    cut.parent.mkdir()
+    with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(cut, "w") as archive:
+        for item in whole.infolist():
+            archive.writestr(item, b"Name: demo\n" if item.filename.endswith("METADATA") else whole.read(item))
+    with pytest.raises(PatchError, match=r"demo-1\.0-py3-none-any\.whl: METADATA has no Version line"):
+        repack(cut, patch_set(tmp_path / "sets"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture

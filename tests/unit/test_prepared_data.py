@@ -185,3 +185,13 @@ def test_a_preview_refuses_other_data_by_its_name(tmp_path: Path, corpus: Path) 
     shutil.rmtree(expected)
     shutil.move(prepared(tmp_path, corpus), expected)
     assert any("training tokens: " in notice for notice in run_data.notices(spec))
+
+
+def test_sources_without_a_byte_are_refused_and_one_empty_file_is_not(corpus: Path) -> None:
+    settings = check("local", values(data=str(corpus)))
+    assert isinstance(settings, LocalSettings)
+    (corpus / "b.txt").write_text("")
+    assert run_data.data_spec(settings)
+    (corpus / "a.txt").write_text("")
+    with pytest.raises(SettingsError, match=f"data: every file of '{corpus}' is empty"):
+        run_data.data_spec(settings)

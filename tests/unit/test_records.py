@@ -12,7 +12,7 @@ import pytest
 
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import StoreError
-from infra.emulators.object_store import ObjectStore
+from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.paths import ROOT
 from infra.runs import records
 from infra.runs.records import Installed
@@ -100,3 +100,18 @@ def test_a_record_of_0_1_0_goes_on(spec: RunSpec, root: Path) -> None:
     assert records.enter(spec, INSTALLED, root) == identifier
     assert json.loads(store.read("record.json")) == old
     assert len(kept(spec)) == 2
+
+
+def test_a_record_that_cannot_be_written_stops_before_anything_starts(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other `up` was faster: there is no record, and so no run."""
+    with ObjectStore(tmp_path / "buckets", ("ours",)) as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        spec = run_spec(from_file("local").model_copy(update={"run_name": "mine"}), "gs://ours/local", None)
+        server.fail(StoreFaultKind.DENIED, "POST")
+        with pytest.raises(StoreError, match=r"cannot store .* in gs://ours/local/mine: permission denied"):
+            records.enter(spec, INSTALLED, root)
+        assert kept(spec) == []
+        records.enter(spec, INSTALLED, root)
+        assert len(kept(spec)) == 2

@@ -115,6 +115,8 @@ def test_spellings_of_every_key(keys: dict[str, str]) -> None:
         ),
         ("slipway:training: &x {a: *x}", "stacks/Pulumi.local.yaml is not YAML: line "),
         ("slipway:data: !env HOME", "has the tag !env; leave it out"),
+        ("slipway:training: {[a, b]: 1}", " is a key and no single value"),
+        ("slipway:training: {<<: 3}", " is merged with `<<` and no mapping"),
         ("data: x", "stacks/Pulumi.local.yaml has the key 'data'; write it with its namespace: `slipway:data`"),
     ],
 )
@@ -128,6 +130,27 @@ def test_what_a_stack_file_may_not_say_is_a_sentence(line: str, sentence: str) -
 def test_a_secret_of_the_engines_is_refused() -> None:
     with pytest.raises(SettingsError, match="has `slipway:data` encrypted"):
         from_engine("local", handed_over(LOCAL), ["slipway:data"])
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "sentence"),
+    [
+        (
+            "training",
+            "many",
+            "training is 'many'; write a mapping, one `key: value` per line below `slipway:training:`",
+        ),
+        ("training", "{", "training is '{'; write a mapping, one `key: value` per line below `slipway:training:`"),
+        ("zones", "us-east5-b", "zones is 'us-east5-b'; write a list, one `- value` per line below `slipway:zones:`"),
+    ],
+)
+def test_text_that_the_engine_has_where_a_list_or_a_mapping_belongs_is_said_as_it_is(
+    key: str, text: str, sentence: str
+) -> None:
+    """`pulumi config set slipway:zones us-east5-b` hands it over like that, with no stack file to look into."""
+    with pytest.raises(SettingsError) as caught:
+        from_engine("local", handed_over(LOCAL) | {NAMESPACE + key: text})
+    assert str(caught.value) == f"{sentence} (stacks/Pulumi.local.yaml)"
 
 
 def test_aliases_of_aliases_end() -> None:

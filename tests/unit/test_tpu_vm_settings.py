@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
+from infra import paths
 from infra.paths import ROOT, STACKS
 from infra.preview.stack_plan import decide
 from infra.rules import google_checks
 from infra.stack_file import settings as stack_settings
+from infra.stack_file.cloud_training import how_to_make_foundation
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_engine, from_file, from_text
 from infra.stack_file.terms import Tier
+from infra.targets.foundation.settings import FoundationSettings
 from infra.targets.tpu_vm.declare import slice_args
 from infra.targets.tpu_vm.plan import requested
 from infra.targets.tpu_vm.provider.tpu_inputs import TIERS, problems
@@ -89,6 +92,7 @@ def test_words_people_use() -> None:
         ({"zones": None, "region": "us-west4"}, "region 'us-west4' has no zone with v6e-32"),
         ({"accelerator": "cpu-8"}, "accelerator 'cpu-8' is this machine's; write `target: local`"),
         ({"accelerator": "tpu7x-64"}, "accelerator 'tpu7x-64' is not offered as a TPU VM, only by: gke"),
+        ({"accelerator": "v6e-33", "zones": None, "region": "us-east5"}, "is not in infra/hardware.yaml; nearest: v6e"),
         ({"accelerator": "v6e-33"}, "accelerator 'v6e-33' is not in infra/hardware.yaml; nearest: v6e-32"),
         ({"project": "X"}, "project 'X' cannot be a project id: it has upper-case letters"),
         ({"project": "p"}, "project 'p' cannot be a project id: it has 1 characters"),
@@ -151,6 +155,57 @@ def test_two_stacks_with_one_name_are_refused(tmp_path: Path, monkeypatch: pytes
         made("v6e-8", accelerator="v6e-8", slices=2)
     with pytest.raises(SettingsError, match="stack 'v6e--32' has '--'"):
         made("v6e--32")
+
+
+def foundation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **lines: str) -> None:
+    """A clone's stacks: a shipped foundation with other lines, and a file of somebody else's mistake."""
+    for module in (stack_settings, paths):
+        monkeypatch.setattr(module, "STACKS", tmp_path)
+    keys = {"target": "foundation", "project": "theirs-1234", "region": "us-east5", "owner": "me"} | lines
+    text = "".join(f"  slipway:{key}: {value}\n" for key, value in keys.items())
+    (tmp_path / "Pulumi.foundation.us-east5.yaml").write_text(f"config:\n{text}")
+    (tmp_path / "Pulumi.a-typo.yaml").write_text("config: {slipway:target: moon}")
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ({}, "run: pulumi up --stack foundation.us-east5"),
+        (
+            {"project": "another-1234"},
+            "write project theirs-1234 and prefix slipway into stacks/Pulumi.foundation.us-east5.yaml, and run: pulumi "
+            "up --stack foundation.us-east5",
+        ),
+        (
+            {"prefix": "other"},
+            "write project theirs-1234 and prefix slipway into stacks/Pulumi.foundation.us-east5.yaml, and run: pulumi "
+            "up --stack foundation.us-east5",
+        ),
+        (
+            {"region": "us-central1"},
+            "copy a stacks/Pulumi.foundation.*.yaml to stacks/Pulumi.foundation.us-east5.yaml, write region us-east5 "
+            "and project theirs-1234 into it, and run: pulumi up --stack foundation.us-east5",
+        ),
+    ],
+)
+def test_a_stack_whose_foundation_is_not_there_says_how_to_make_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: dict[str, str], said: str
+) -> None:
+    foundation(tmp_path, monkeypatch, **lines)
+    assert how_to_make_foundation(made(project="theirs-1234")) == said
+
+
+def test_a_stack_file_that_cannot_be_used_stops_who_needs_every_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`slipway gc` asks every stack what it uses: one left out would lose it."""
+    foundation(tmp_path, monkeypatch)
+    with pytest.raises(
+        SettingsError, match=r"target is 'moon' in stacks/Pulumi\.a-typo\.yaml; write `slipway:target:`"
+    ):
+        stack_settings.every(FoundationSettings)
+    (found,) = stack_settings.every(FoundationSettings, skip_unusable=True)
+    assert found.stack == "foundation.us-east5"
 
 
 def test_a_key_that_is_there_twice() -> None:

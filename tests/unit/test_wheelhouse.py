@@ -18,11 +18,12 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts.layout import REQUIREMENTS, object_key, objects_of, wheelhouse_key
+from infra.host_software import wheelhouses
 from infra.host_software.wheels.build import BuildError, build, pack_python
 from infra.host_software.wheels.fetch import FetchError, fetch_all
-from infra.host_software.wheels.identity import WheelhouseInputs, wheelhouse_inputs
+from infra.host_software.wheels.identity import FETCHED_PYTHON, WheelhouseInputs, wheelhouse_inputs
 from infra.host_software.wheels.locks import LockError
-from infra.host_software.wheels.selection import LockedFile
+from infra.host_software.wheels.selection import LockedFile, locked_files
 from infra.paths import TRAINING, UV
 from training.data.hash_cache import HashCache
 
@@ -141,6 +142,29 @@ class TestFetch:
             fetch_all([file], tmp_path, Silent())
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
+    def test_what_a_killed_build_had_whole_is_taken_or_refused_by_its_hash(self, index: Index, tmp_path: Path) -> None:
+        """The index answers 416 to a range that begins at the end."""
+        whole = index.add("whole-1.0-py3-none-any.whl", b"all of it")
+        other = index.add("other-1.0-py3-none-any.whl", b"as long")
+        for file, content in ((whole, b"all of it"), (other, b"a lie..")):
+            partial = tmp_path / ".partial" / f"{file.sha256}-{file.name}"
+            partial.parent.mkdir(exist_ok=True)
+            partial.write_bytes(content)
+        (path,) = fetch_all([whole], tmp_path, Silent()).values()
+        assert (path.read_bytes(), index.requests) == (b"all of it", [(f"/{whole.name}", "bytes=9-")])
+        with pytest.raises(FetchError, match=r"other-1\.0-py3-none-any\.whl has SHA-256 .*; refused"):
+            fetch_all([other], tmp_path, Silent())
+        assert list((tmp_path / ".partial").iterdir()) == []
+        (path,) = fetch_all([other], tmp_path, Silent()).values()
+        assert path.read_bytes() == b"as long"
+
+    def test_an_index_out_of_order_is_asked_again_and_then_named(self, index: Index, tmp_path: Path) -> None:
+        file = index.add("small-1.0-py3-none-any.whl", b"content")
+        index.status[f"/{file.name}"] = 503
+        with pytest.raises(FetchError, match=r"small-1\.0-py3-none-any\.whl: the package index answers 503 for http"):
+            fetch_all([file], tmp_path, Silent())
+        assert len(index.requests) == 4
+
     def test_missing_file_is_named(self, index: Index, tmp_path: Path) -> None:
         file = index.add("gone-1.0-py3-none-any.whl", b"")
         del index.files["/gone-1.0-py3-none-any.whl"]
@@ -169,6 +193,18 @@ def locked(training: Path, files: list[LockedFile]) -> Path:
 
 def inputs_of(training: Path, overlay: Path | None = None, python_archive: Path | None = None) -> WheelhouseInputs:
     return wheelhouse_inputs("cpu", "stable", HashCache(None), overlay, python_archive, training)
+
+
+def fetching_python(training: Path) -> WheelhouseInputs:
+    return wheelhouse_inputs("cpu", "stable", HashCache(None), None, FETCHED_PYTHON, training)
+
+
+def uv_that(tmp_path: Path, *commands: str) -> Path:
+    """An executable in place of uv, which fetches a Python as told."""
+    path = tmp_path / "uv"
+    path.write_text("\n".join(("#!/bin/sh", *commands)) + "\n")
+    path.chmod(0o755)
+    return path
 
 
 def uv_wheel(index: Index) -> LockedFile:
@@ -256,6 +292,60 @@ class TestBuild:
         archive.write_bytes(b"another one")
         assert inputs_of(training, python_archive=archive).id not in (plain.id, inputs.id)
 
+    def test_python_comes_from_where_uv_gets_its_own(self, index: Index, tmp_path: Path) -> None:
+        file = index.add("small-1.0-py3-none-any.whl", wheel())
+        inputs = fetching_python(locked(tmp_path / "training", [uv_wheel(index), file]))
+        uv = uv_that(
+            tmp_path,
+            'while [ "$1" != --install-dir ]; do shift; done',
+            'mkdir -p "$2/cpython-3.12.9-linux/bin" && echo a python >"$2/cpython-3.12.9-linux/bin/python3.12"',
+            'ln -s cpython-3.12.9-linux "$2/cpython-3.12-linux"',
+        )
+        made = build(inputs, tmp_path / "store", str(uv), Silent())
+        archive = tmp_path / "store" / object_key(made["python.tar.gz"], "python.tar.gz")
+        with tarfile.open(archive) as packed:
+            assert packed.getnames() == ["python", "python/bin", "python/bin/python3.12"]
+        assert inputs.id != inputs_of(inputs.training).id
+
+    @pytest.mark.parametrize(
+        ("commands", "said"),
+        [
+            (("echo 'error: no route to host' >&2", "exit 2"), "(error: no route to host)"),
+            (("exit 2",), "(it said nothing)"),
+            (("true",), "(it said nothing)"),
+        ],
+    )
+    def test_python_that_uv_cannot_fetch_is_asked_for_as_an_archive(
+        self, index: Index, tmp_path: Path, commands: tuple[str, ...], said: str
+    ) -> None:
+        file = index.add("small-1.0-py3-none-any.whl", wheel())
+        inputs = fetching_python(locked(tmp_path / "training", [uv_wheel(index), file]))
+        with pytest.raises(BuildError) as caught:
+            build(inputs, tmp_path / "store", str(uv_that(tmp_path, *commands)), Silent())
+        assert str(caught.value) == f"uv cannot fetch a CPython 3.12 here {said}; give one with --python-archive FILE"
+        assert not (tmp_path / "store" / wheelhouse_key(inputs.id)).exists()
+
+    @pytest.mark.parametrize("terminal", [False, True])
+    def test_a_build_is_shown_by_the_file_where_nobody_watches(
+        self,
+        index: Index,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        terminal: bool,
+    ) -> None:
+        monkeypatch.setattr(wheelhouses, "ARTIFACTS", tmp_path / "store")
+        if terminal:
+            monkeypatch.setenv("FORCE_COLOR", "1")  # rich writes as to a terminal
+        file = index.add("small-1.0-py3-none-any.whl", wheel(content="# " + "x" * 2_000_000))
+        inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
+        wheelhouses.ensure_built(inputs)
+        *lines, last = capsys.readouterr().out.splitlines()
+        assert last == f"wheelhouse {inputs.id}: 3 files, 2 MB"
+        assert [line.partition(":")[0] for line in lines] == ([] if terminal else ["1 of 2 files", "2 of 2 files"])
+        wheelhouses.ensure_built(inputs)
+        assert capsys.readouterr().out == "", "what is there is not built again"
+
     def test_patched_package_gets_a_local_version(self, index: Index, tmp_path: Path) -> None:
         file = index.add("small-1.0-py3-none-any.whl", wheel(content="old = 1\n"))
         own = tmp_path / "training" / "patches" / "small-1.0"
@@ -296,6 +386,25 @@ def test_overlay_that_cannot_be_used_is_refused(tmp_path: Path, names: list[str]
         (tmp_path / name).touch()
     with pytest.raises(LockError, match=said):
         wheelhouse_inputs("cpu", "stable", HashCache(None), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("lock-version = ", " cannot be used: Invalid value"),
+        ('created-by = "a test"\npackages = []\n', " cannot be used: Missing required value in 'lock-version'"),
+        (
+            'lock-version = "1.0"\ncreated-by = "a test"\n[[packages]]\nname = "small"\nversion = "1.0"\n'
+            'directory = { path = "small" }\n',
+            ": small is no hashed file of a package index",
+        ),
+    ],
+)
+def test_a_lock_that_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> None:
+    lock = tmp_path / "pylock.cpu-stable.toml"
+    lock.write_text(text)
+    with pytest.raises(LockError, match=re.escape(f"pylock.cpu-stable.toml{said}")):
+        locked_files(lock)
 
 
 def test_python_is_packed_the_same_every_time(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ what happens after the call (cloud.py).
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -233,7 +232,7 @@ class Service:
             raise checks.invalid("page_size", "it is negative")
         try:
             after = base64.urlsafe_b64decode(request.page_token).decode()
-        except (binascii.Error, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise checks.invalid("page_token", f"{request.page_token!r} is not a token of this service") from error
         rest = [thing for thing in things if thing.name > after]
         size = min(request.page_size or _DEFAULT_PAGE, self.max_page)

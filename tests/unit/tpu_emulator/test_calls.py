@@ -130,8 +130,9 @@ def test_pages_of_one(client: Client) -> None:
         assert list(client.nodes()) == names
         assert len(api.calls_of("ListQueuedResources")) == 12
         assert len(list(client.google.list_runtime_versions(parent=PARENT))) > 3
-        with pytest.raises(exceptions.BadRequest):
-            client.google.list_nodes(request={"parent": PARENT, "page_token": "x"})
+        for token in ("x", "\N{LATIN SMALL LETTER E WITH ACUTE}"):
+            with pytest.raises(exceptions.BadRequest):
+                client.google.list_nodes(request={"parent": PARENT, "page_token": token})
         client.google.transport.close()
 
 
