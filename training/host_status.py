@@ -51,12 +51,13 @@ class HostStatus:
     resumed_from: int | None = None
     exit_code: int | None = None
     reason: str | None = None
+    still_since: float | None = None  # of a training in which nothing has ended for half of the time that it may take
 
     def ended(self, code: ExitCode, reason: str) -> HostStatus:
         """The status of a start that ends now."""
         phase = {ExitCode.FINISHED: Phase.FINISHED, ExitCode.INTERRUPTED: Phase.INTERRUPTED}.get(code, Phase.FAILED)
         return dataclasses.replace(
-            self, phase=phase, updated=time.time(), eta_s=None, exit_code=int(code), reason=reason
+            self, phase=phase, updated=time.time(), eta_s=None, still_since=None, exit_code=int(code), reason=reason
         )
 
 

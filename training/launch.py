@@ -50,13 +50,17 @@ _BAD_INPUT = (InputError, RunSpecError, HostError, ConfigError, FlagError, MeshE
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Command line. `connect_timeout_s` covers hosts that boot later; after `heartbeat_s` of silence a host is lost."""
+    """Command line. `connect_timeout_s` covers hosts that boot later; after `heartbeat_s` of silence a host is lost.
+
+    A step that takes less than `standstill_s` is no standstill, however short the others were.
+    """
 
     run_spec: Path
     host_directory: Path
     cache: Path
     heartbeat_s: int
     connect_timeout_s: int
+    standstill_s: int
 
 
 def main(arguments: list[str]) -> int:
@@ -126,6 +130,7 @@ def prepare(
         metrics_record=str(record / "metrics" / f"host-{host.index}.jsonl"),
         heartbeat_s=options.heartbeat_s,
         connect_timeout_s=options.connect_timeout_s,
+        standstill_s=options.standstill_s,
         started=started,
         maxtext=maxtext_arguments(spec, files, heldout_tokens),
     )
@@ -233,10 +238,12 @@ def _options(arguments: list[str]) -> Options:
     parser.add_argument("--cache-dir", type=Path, help="compiled programs; default: cache/ in the host's directory")
     parser.add_argument("--heartbeat-s", type=int, default=30, help="silence after which a host is lost")
     parser.add_argument("--connect-timeout-s", type=int, default=600, help="how long hosts wait for each other")
+    parser.add_argument("--standstill-s", type=int, default=60, help="the least time after which a step stands still")
     values = parser.parse_args(arguments)
     directory: Path = values.host_dir.absolute()
     cache: Path = values.cache_dir or directory / "cache"
-    return Options(values.run_spec, directory, cache.absolute(), values.heartbeat_s, values.connect_timeout_s)
+    seconds = (values.heartbeat_s, values.connect_timeout_s, values.standstill_s)
+    return Options(values.run_spec, directory, cache.absolute(), *seconds)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,12 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from training.host_status import HostStatus, Phase, write_status
+from training.standstill import LEAST_WINDOW_S, Activity, Pace, Standstill
 
 
 class MetricsTail:
@@ -91,6 +92,8 @@ _STEP = re.compile(r"completed step: (?P<step>\d+)")
 _STOPPED = re.compile(r"^(Training stopped: |Aborting training due to )(?P<reason>.*)")
 _EVALUATION_STARTS = "Starting eval after train step"
 _EVALUATION_ENDS = "Completed eval after train step"
+_SAVE_STARTS = "Saving checkpoint at step"
+_SAVE_ENDS = "CheckpointManager Save Finalize is done on all hosts"
 _ABOUT_TO_TRUNCATE = "Completed eval step: 0,"
 
 
@@ -100,14 +103,18 @@ class Progress:
 
     status: HostStatus
     speed: SpeedMeter
+    pace: Pace = field(default_factory=lambda: Pace(LEAST_WINDOW_S))
     stop_reason: str | None = None
     _evaluation_began: float | None = None
 
-    def log_record(self, message: str, at: float) -> None:
-        """One line of MaxText's log, at its wall-clock time."""
+    def log_record(self, message: str, at: float, lived: float = 0.0) -> None:
+        """One line of MaxText's or Orbax's log, at its wall-clock time and at that of Lived."""
         if found := _STEP.search(message):
             completed = int(found["step"]) + 1
             self.speed.step(completed, at)
+            self.pace.step(completed, lived)
+            if completed == self.status.steps:
+                self.pace.over()
             self.status = replace(
                 self.status,
                 phase=Phase.TRAINING,
@@ -118,10 +125,17 @@ class Progress:
             )
         elif found := _STOPPED.search(message):
             self.stop_reason = found["reason"]
+            self.pace.over()
+        elif _SAVE_STARTS in message:
+            self.pace.began(Activity.SAVE, lived)
+        elif _SAVE_ENDS in message:
+            self.pace.ended(Activity.SAVE, lived)
         elif message.startswith(_EVALUATION_STARTS):
             self._evaluation_began = at
+            self.pace.began(Activity.EVALUATION, lived)
         elif message.startswith(_EVALUATION_ENDS) and self._evaluation_began is not None:
             self.speed.pause(at - self._evaluation_began)
+            self.pace.ended(Activity.EVALUATION, lived)
             self._evaluation_began = None
 
     def metrics_lines(self, lines: Iterable[dict[str, Any]]) -> None:
@@ -138,6 +152,22 @@ def lasting(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 _PERIOD_S = 0.5
+
+
+class Lived:
+    """A clock, in seconds, that stands while this process does not run: suspended, stopped, or held by a debugger."""
+
+    def __init__(self) -> None:
+        self._lived, self._last = 0.0, time.monotonic()
+
+    def now(self) -> float:
+        """Of one thread at a time, at least each _PERIOD_S while the process runs."""
+        now = time.monotonic()
+        self._lived += min(now - self._last, 2 * _PERIOD_S)
+        self._last = now
+        return self._lived
+
+
 _HARMLESS = "Failed to remove checkpoint"  # Orbax: an old one stays, and the training goes on
 
 
@@ -156,10 +186,13 @@ class Observer(logging.Handler):
         status: HostStatus,
         tokens_per_step: int,
         failed: Callable[[BaseException], None] = lambda error: None,
+        stands_still: Callable[[Standstill], None] = lambda standstill: None,
+        least_window_s: float = LEAST_WINDOW_S,
     ) -> None:
         super().__init__(logging.INFO)
-        self._failed = failed
-        self.progress = Progress(status, SpeedMeter(tokens_per_step))
+        self._failed, self._stands_still = failed, stands_still
+        self._lived = Lived()
+        self.progress = Progress(status, SpeedMeter(tokens_per_step), Pace(least_window_s))
         self._host_directory = host_directory
         self._record = record
         self._tail = MetricsTail(source)
@@ -176,7 +209,8 @@ class Observer(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        self.progress.log_record(message, record.created)  # under the handler's lock, as `refresh` is
+        # under the handler's lock, as `refresh` is
+        self.progress.log_record(message, record.created, self._lived.now())
         if message.startswith(_ABOUT_TO_TRUNCATE):
             try:
                 self._drain()
@@ -191,8 +225,20 @@ class Observer(logging.Handler):
         """Read what is new and return the status as of `now`."""
         with self.lock:  # pyright: ignore[reportOptionalContextManager]  (createLock has run)
             self._drain()
-            self.progress.status = replace(self.progress.status, updated=now)
+            pace, lived = self.progress.pace, self._lived.now()
+            pace.watched(lived)
+            still = pace.still(lived)
+            since = now - still if still > pace.window(pace.activity()) / 2 else None
+            self.progress.status = replace(self.progress.status, updated=now, still_since=since)
+            if standstill := pace.standstill(lived):
+                self._stands_still(standstill)
             return self.progress.status
+
+    @property
+    def where(self) -> str:
+        """What the training is at, in a few words."""
+        pace = self.progress.pace
+        return f"after step {self.progress.status.step}, {pace.activity()}"
 
     def stop(self) -> None:
         """End the thread; the status is the caller's from here on."""

@@ -28,6 +28,7 @@ class Plan:
     metrics_record: str  # every step of the run, across starts
     heartbeat_s: int
     connect_timeout_s: int
+    standstill_s: int  # no step that takes less is a standstill
     started: float
     maxtext: dict[str, Any]
 

@@ -36,7 +36,8 @@ from training.host_status import HostStatus, Phase, write_status
 from training.maxtext_config import command_line
 from training.metrics import Observer
 from training.plan import Plan, load
-from training.verdict import Verdict
+from training.standstill import Standstill
+from training.verdict import Failure, Verdict
 
 _PR_SET_PDEATHSIG = 1
 _LOST_PEER = ("Gloo", "UNAVAILABLE", "Connection closed by peer", "Connection reset", "Socket closed", "heartbeat")
@@ -60,23 +61,32 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     directory = plan_path.parent
     resumed = _completed(plan)
     status = HostStatus(Phase.STARTING, plan.started, time.time(), resumed, plan.steps, resumed_from=resumed or None)
-    verdict = Verdict(plan.index, plan.count, lambda reason: end(Ending(ExitCode.FAILED, reason), status.step))
+    verdict = Verdict(
+        plan.index, plan.count, lambda failure: end_now(Ending(failure.code, failure.reason)), lambda: observer.where
+    )
 
     def failed(error: BaseException) -> None:
         traceback.print_exception(error)  # here, for the process may end before whoever logged it has written it
-        verdict.fail(why(error, None))
+        verdict.fail(Failure(ExitCode.FAILED, why(error, None)))
 
-    def end(ending: Ending, completed: int) -> NoReturn:
+    def stands_still(standstill: Standstill) -> None:
+        verdict.fail(Failure(ExitCode.INTERRUPTED, str(standstill)))
+
+    def end_now(ending: Ending) -> NoReturn:
+        """The main thread may stand anywhere, and who asks for checkpoints may wait for a bucket that is lost."""
         observer.stop()
-        write_status(directory, last_word(ending, observer, completed))
-        _leave(ending.code)
+        write_status(directory, last_word(ending, observer, 0))
+        _break_off(ending.code)
 
     source, record = Path(plan.metrics_source), Path(plan.metrics_record)
-    observer = Observer(directory, source, record, status, plan.tokens_per_step, failed)
+    observer = Observer(
+        directory, source, record, status, plan.tokens_per_step, failed, stands_still, plan.standstill_s
+    )
     threading.excepthook = _telling(failed)
     ending = _run(plan, directory, observer, status, verdict)
     verdict.stop()
-    end(ending, _completed(plan))
+    write_status(directory, last_word(ending, observer, _completed(plan)))
+    _leave(ending.code)
 
 
 def _telling(failed: Callable[[BaseException], None]) -> Callable[[threading.ExceptHookArgs], None]:
@@ -110,7 +120,7 @@ def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus, ve
             # The host that was lost has said why, which ends this process, or JAX aborts it with the host's name.
             time.sleep(plan.heartbeat_s + 10)
         reason = why(error, observer.progress.stop_reason)
-        verdict.tell(reason)
+        verdict.tell(Failure(ExitCode.FAILED, reason))
         return Ending(ExitCode.FAILED, reason)
 
 
@@ -232,10 +242,17 @@ def _die_with(supervisor: int) -> None:
 
 def _leave(code: ExitCode) -> NoReturn:
     """End the process. After a failure without JAX's goodbye, which waits minutes for hosts that do not come."""
+    if code not in (ExitCode.FINISHED, ExitCode.INTERRUPTED):
+        _break_off(code)
     sys.stdout.flush()
     sys.stderr.flush()
-    if code in (ExitCode.FINISHED, ExitCode.INTERRUPTED):
-        sys.exit(int(code))
+    sys.exit(int(code))
+
+
+def _break_off(code: ExitCode) -> NoReturn:
+    """End the process at once, from any thread, with those that it has started."""
+    sys.stdout.flush()
+    sys.stderr.flush()
     for child in multiprocessing.active_children():
         child.kill()
     os._exit(int(code))

@@ -1,82 +1,141 @@
-"""One host's failure ends the training on all: what ended it is told to every host, and ends that with its name.
+"""One host's end is every host's: why it cannot go on is told to all, and ends the training on each with its name.
 
 A host that stays is in a collective or a barrier with one that cannot go on: Orbax's commit waits 1,200 s. So whoever
-fails says why in the table of JAX's coordination service, where every host looks each POLL_S. Owns the keys there and
-its thread. Refuses to own what is a failure and how it is called (training/trainer.py, training/metrics.py), and hosts
-that are gone without a word: JAX's heartbeats notice those.
+knows says so in the table of JAX's coordination service, where every host looks each POLL_S. The table is host 0's:
+where that is frozen, each call to it waits, so none is made by the thread that ends the process. Owns the keys there
+and the threads. Refuses to own what is a failure or a standstill (training/trainer.py, metrics.py, standstill.py), and
+hosts that are gone without a word: JAX's heartbeats notice those.
 """
 
 from __future__ import annotations
 
+import faulthandler
+import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from jax._src import distributed  # the table has no public door; Orbax takes this one too
+from jax.errors import JaxRuntimeError
+
+from training.exit_codes import ExitCode
 
 POLL_S = 0.5
-_FAILED, _HEARD = "slipway/failed/", "slipway/heard/"
-_LINGER_S = 10.0  # at most, for the others to read what host 0 has said: the table ends with its process
+_ENDS, _HEARD, _AT = "slipway/ends/", "slipway/heard/", "slipway/at/"
+_TALK_S = 10.0  # at most, until all have heard it; host 0's process has to stay as long, for it has the table
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why the training ends. Of a standstill, which is worth another start, every host shows where it is."""
+
+    code: ExitCode
+    reason: str
+    own: bool = True
+
+    @property
+    def is_standstill(self) -> bool:
+        return self.code is ExitCode.INTERRUPTED
 
 
 class Verdict:
-    """Watches from a thread. `end` takes a reason, ends this process and does not return."""
+    """`end` ends this process and does not return. `where` is what this host is at, in a few words."""
 
-    def __init__(self, index: int, count: int, end: Callable[[str], NoReturn]) -> None:
-        self._index, self._count, self._end = index, count, end
-        self._own: str | None = None
-        self._known = threading.Event()  # of an own failure, or that nothing is to be watched any more
-        self._stopped = False
-        self._thread = threading.Thread(target=self._watch, name="slipway-verdict", daemon=True)
+    def __init__(
+        self, index: int, count: int, end: Callable[[Failure], NoReturn], where: Callable[[], str] = lambda: "there"
+    ) -> None:
+        self._index, self._count, self._end, self._where = index, count, end, where
+        self._failure: Failure | None = None
+        self._known = threading.Event()
+        self._stopped = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="slipway-verdict", daemon=True)
+        self._listener = threading.Thread(target=self._listen, name="slipway-listen", daemon=True)
 
     def start(self) -> None:
         """Once the hosts have met."""
-        self._thread.start()
+        self._watcher.start()
+        self._listener.start()
 
-    def fail(self, reason: str) -> None:
-        """End the training on all hosts, from any thread. The first reason counts; returns at once."""
-        if self._own is None:
-            self._own = reason
+    def fail(self, failure: Failure) -> None:
+        """End the training on all hosts, from any thread. The first counts; returns at once."""
+        self._failure = self._failure or failure
         self._known.set()
 
     def stop(self) -> None:
         """Watch no longer. Does not return where the process is being ended."""
-        self._stopped = True
+        self._stopped.set()
         self._known.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self._watcher.is_alive():
+            self._watcher.join()
+            self._listener.join(_TALK_S)  # JAX's client must not end under it
 
-    def tell(self, reason: str) -> None:
-        """Tell all hosts why this one ends; of host 0 it returns when they have heard it, as far as they are there."""
+    def tell(self, failure: Failure) -> None:
+        """Tell all hosts, and wait until they have heard it where this one has the table."""
+        self._failure = self._failure or failure
         if self._count == 1 or not (table := _table()):
             return
-        table.key_value_set(f"{_FAILED}{self._index}", reason, allow_overwrite=True)
-        until = time.monotonic() + _LINGER_S
-        while self._index == 0 and time.monotonic() < until:
-            if len(table.key_value_dir_get(_HEARD)) + len(table.key_value_dir_get(_FAILED)) >= self._count:
-                return
-            time.sleep(POLL_S)
+        talk = threading.Thread(target=self._talk, args=(table, failure), name="slipway-talk", daemon=True)
+        talk.start()
+        talk.join(_TALK_S)
 
     def _watch(self) -> None:
-        while True:
-            self._known.wait(POLL_S)
-            if self._own is not None:
-                self.tell(self._own)
-                self._end(self._own)
-            if self._stopped:
-                return
-            if said := self._others():
-                self._end(said)
+        self._known.wait()
+        failure = self._failure
+        if failure is None:
+            return  # stopped
+        if failure.is_standstill:
+            sys.stdout.flush()
+            faulthandler.dump_traceback(sys.stderr, all_threads=True)
+        self.tell(failure)
+        self._end(failure)
 
-    def _others(self) -> str | None:
-        if self._count == 1 or not (table := _table()):
-            return None
-        said: list[tuple[str, str]] = sorted(table.key_value_dir_get(_FAILED))
-        if not said:
-            return None
-        table.key_value_set(f"{_HEARD}{self._index}", "", allow_overwrite=True)
-        return "; ".join(f"host {key.removeprefix(_FAILED)}: {reason}" for key, reason in said)
+    def _listen(self) -> None:
+        table = _table()
+        while self._count > 1 and not self._stopped.wait(POLL_S):
+            try:
+                said = _hosts(table, _ENDS)
+            except JaxRuntimeError:
+                continue  # host 0 is gone or frozen: JAX ends this process, or it sees a standstill
+            if said:
+                by_host = [(host, *value.split(" ", 1)) for host, value in sorted(said.items())]
+                self._known.wait(POLL_S)  # what fails on all hosts fails on this one too, and is its own then
+                reasons = "; ".join(f"host {host}: {reason}" for host, _, reason in by_host)
+                self.fail(Failure(ExitCode(int(by_host[0][1])), reasons, own=False))
+                return
+
+    def _talk(self, table: Any, failure: Failure) -> None:
+        try:
+            self._talk_at(table, failure)
+        except JaxRuntimeError as error:
+            print(f"slipway: the other hosts could not be told: {error}", file=sys.stderr, flush=True)
+
+    def _talk_at(self, table: Any, failure: Failure) -> None:
+        until = time.monotonic() + _TALK_S - POLL_S
+        if failure.is_standstill:
+            table.key_value_set(f"{_AT}{self._index}", self._where(), allow_overwrite=True)
+        own = (f"{_ENDS}{self._index}", f"{int(failure.code)} {failure.reason}")
+        table.key_value_set(*(own if failure.own else (f"{_HEARD}{self._index}", "")), allow_overwrite=True)
+        waits = self._index == 0 or failure.is_standstill
+        while waits and time.monotonic() < until and len(_hosts(table, _ENDS) | _hosts(table, _HEARD)) < self._count:
+            time.sleep(POLL_S)
+        if failure.is_standstill:
+            print(f"slipway: {self._all_at(_hosts(table, _AT))}", flush=True)
+
+    def _all_at(self, at: dict[int, str]) -> str:
+        """Who waits for whom, as far as hosts say where they are."""
+        silent = [f"host {index} does not answer" for index in range(self._count) if index not in at]
+        hosts: dict[str, list[str]] = {}
+        for index, where in sorted(at.items()):
+            hosts.setdefault(where, []).append(str(index))
+        said = [f"host {', '.join(several)}: {where}" for where, several in hosts.items()]
+        return "; ".join(said + silent)
+
+
+def _hosts(table: Any, folder: str) -> dict[int, str]:
+    """What the hosts have written there, by host."""
+    return {int(key.removeprefix(folder)): value for key, value in table.key_value_dir_get(folder)}
 
 
 def _table() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from infra.targets.hosts import HostView
@@ -58,6 +59,8 @@ def cells(host: HostView) -> tuple[str, ...]:
     loss = f"loss {host.loss:.3f}" if host.loss is not None else ""
     speed = f"{host.tokens_per_s:,.0f} tokens/s" if host.tokens_per_s is not None else ""
     eta = f"ETA {duration(host.eta_s)}" if host.eta_s is not None else ""
+    if host.still_since is not None:
+        eta = f"nothing has ended since {datetime.fromtimestamp(host.still_since):%H:%M:%S}"
     return (f"host {host.index}", host.phase, step, loss, speed, eta, host.reason)
 
 

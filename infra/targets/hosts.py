@@ -21,7 +21,8 @@ class HostView:
     """One host. `step` of `steps` are done; speeds are of the whole run, in tokens of the global batch per second.
 
     `index` counts over all slices. `phase` is the host's own word, or `lost`. `age_s` is the time since its last word,
-    or since its start where it has not spoken yet. `detail` is what only its target knows, for people and programs.
+    or since its start where it has not spoken yet. `still_since`: when anything last ended in a training that may be
+    standing still, in seconds since the epoch. `detail` is what only its target knows, for people and programs.
     """
 
     index: int
@@ -36,6 +37,7 @@ class HostView:
     loss: float | None = None
     tokens_per_s: float | None = None
     eta_s: float | None = None
+    still_since: float | None = None
     detail: Mapping[str, object] = field(default_factory=dict[str, object])
 
     @property

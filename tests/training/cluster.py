@@ -85,6 +85,7 @@ class Cluster:
     directory: Path
     cache: Path
     heartbeat_s: int = 20
+    standstill_s: int = 60
     launched: list[LaunchedHost] = field(default_factory=list[LaunchedHost])
 
     def start(
@@ -118,7 +119,11 @@ class Cluster:
         }
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(
-                launch_command(directory, self.cache, self.heartbeat_s),
+                [
+                    *launch_command(directory, self.cache, self.heartbeat_s),
+                    "--standstill-s",
+                    str(self.standstill_s),
+                ],
                 cwd=ROOT,
                 env=plain_environment() | own | dict(environ),
                 stdout=log,

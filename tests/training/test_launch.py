@@ -203,6 +203,28 @@ def test_killed_host_is_named_by_the_other(cluster: Cluster, killed: int, surviv
     assert status.reason.endswith(f"see host {killed} for why")
 
 
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(("frozen", "other"), [(1, 0), (0, 1)])
+def test_a_frozen_host_is_a_standstill_of_the_other_and_ends_when_it_wakes(
+    cluster: Cluster, frozen: int, other: int
+) -> None:
+    """Host 0 has the table in which hosts tell each other why they end."""
+    cluster.heartbeat_s, cluster.standstill_s = 300, 15
+    hosts = cluster.start(spec_of(cluster.directory / "out", None, steps=1_000_000))
+    hosts[other].wait_for_step(30)
+    os.killpg(hosts[frozen].process.pid, signal.SIGSTOP)
+    assert hosts[other].end() == ExitCode.INTERRUPTED, hosts[other].log[-3000:]
+    status, log = hosts[other].status, hosts[other].log
+    assert status.phase is Phase.INTERRUPTED
+    assert str(status.reason).startswith("stands still after step "), status.reason
+    assert "Current thread 0x" in log and "train.py" in log, "the stacks of all threads"
+    if frozen == 1:
+        assert "host 1 does not answer" in log
+    os.killpg(hosts[frozen].process.pid, signal.SIGCONT)
+    assert hosts[frozen].end() != ExitCode.FINISHED
+    assert str(hosts[frozen].status.reason).startswith(f"host {other}"), hosts[frozen].log[-3000:]
+
+
 def test_training_dies_with_its_supervisor(cluster: Cluster) -> None:
     [host] = cluster.start(spec_of(cluster.directory / "out", None, steps=1_000_000, hosts=1))
     wait_until("a process that trains", lambda: host.phase is Phase.COMPILING)  # not one that still checks its parent

@@ -111,5 +111,6 @@ def _view(host: HostState, hosts_per_slice: int) -> HostView:
         loss=status.loss if status else None,
         tokens_per_s=status.tokens_per_s if status else None,
         eta_s=status.eta_s if status and running else None,
+        still_since=status.still_since if status and running else None,
         detail={"pid": record.pid if running else None},
     )
