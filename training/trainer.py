@@ -37,7 +37,7 @@ from training.maxtext_config import command_line
 from training.metrics import Observer
 from training.plan import Plan, load
 from training.standstill import Standstill
-from training.verdict import Failure, Verdict
+from training.verdict import Cause, Verdict
 
 _PR_SET_PDEATHSIG = 1
 _LOST_PEER = ("Gloo", "UNAVAILABLE", "Connection closed by peer", "Connection reset", "Socket closed", "heartbeat")
@@ -62,15 +62,15 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     resumed = _completed(plan)
     status = HostStatus(Phase.STARTING, plan.started, time.time(), resumed, plan.steps, resumed_from=resumed or None)
     verdict = Verdict(
-        plan.index, plan.count, lambda failure: end_now(Ending(failure.code, failure.reason)), lambda: observer.where
+        plan.index, plan.count, lambda cause: end_now(Ending(cause.code, cause.reason)), lambda: observer.where
     )
 
     def failed(error: BaseException) -> None:
         traceback.print_exception(error)  # here, for the process may end before whoever logged it has written it
-        verdict.fail(Failure(ExitCode.FAILED, why(error, None)))
+        verdict.fail(Cause(ExitCode.FAILED, why(error, None)))
 
     def stands_still(standstill: Standstill) -> None:
-        verdict.fail(Failure(ExitCode.INTERRUPTED, str(standstill)))
+        verdict.fail(Cause(ExitCode.INTERRUPTED, str(standstill)))
 
     def end_now(ending: Ending) -> NoReturn:
         """The main thread may stand anywhere, and who asks for checkpoints may wait for a bucket that is lost."""
@@ -120,7 +120,7 @@ def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus, ve
             # The host that was lost has said why, which ends this process, or JAX aborts it with the host's name.
             time.sleep(plan.heartbeat_s + 10)
         reason = why(error, observer.progress.stop_reason)
-        verdict.tell(Failure(ExitCode.FAILED, reason))
+        verdict.tell(Cause(ExitCode.FAILED, reason))
         return Ending(ExitCode.FAILED, reason)
 
 

@@ -28,7 +28,7 @@ _TALK_S = 10.0  # at most, until all have heard it; host 0's process has to stay
 
 
 @dataclass(frozen=True)
-class Failure:
+class Cause:
     """Why the training ends. Of a standstill, which is worth another start, every host shows where it is."""
 
     code: ExitCode
@@ -44,10 +44,10 @@ class Verdict:
     """`end` ends this process and does not return. `where` is what this host is at, in a few words."""
 
     def __init__(
-        self, index: int, count: int, end: Callable[[Failure], NoReturn], where: Callable[[], str] = lambda: "there"
+        self, index: int, count: int, end: Callable[[Cause], NoReturn], where: Callable[[], str] = lambda: "there"
     ) -> None:
         self._index, self._count, self._end, self._where = index, count, end, where
-        self._failure: Failure | None = None
+        self._cause: Cause | None = None
         self._known = threading.Event()
         self._stopped = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="slipway-verdict", daemon=True)
@@ -58,9 +58,9 @@ class Verdict:
         self._watcher.start()
         self._listener.start()
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, cause: Cause) -> None:
         """End the training on all hosts, from any thread. The first counts; returns at once."""
-        self._failure = self._failure or failure
+        self._cause = self._cause or cause
         self._known.set()
 
     def stop(self) -> None:
@@ -71,25 +71,25 @@ class Verdict:
             self._watcher.join()
             self._listener.join(_TALK_S)  # JAX's client must not end under it
 
-    def tell(self, failure: Failure) -> None:
+    def tell(self, cause: Cause) -> None:
         """Tell all hosts, and wait until they have heard it where this one has the table."""
-        self._failure = self._failure or failure
+        self._cause = self._cause or cause
         if self._count == 1 or not (table := _table()):
             return
-        talk = threading.Thread(target=self._talk, args=(table, failure), name="slipway-talk", daemon=True)
+        talk = threading.Thread(target=self._talk, args=(table, cause), name="slipway-talk", daemon=True)
         talk.start()
         talk.join(_TALK_S)
 
     def _watch(self) -> None:
         self._known.wait()
-        failure = self._failure
-        if failure is None:
+        cause = self._cause
+        if cause is None:
             return  # stopped
-        if failure.is_standstill:
+        if cause.is_standstill:
             sys.stdout.flush()
             faulthandler.dump_traceback(sys.stderr, all_threads=True)
-        self.tell(failure)
-        self._end(failure)
+        self.tell(cause)
+        self._end(cause)
 
     def _listen(self) -> None:
         table = _table()
@@ -102,25 +102,25 @@ class Verdict:
                 by_host = [(host, *value.split(" ", 1)) for host, value in sorted(said.items())]
                 self._known.wait(POLL_S)  # what fails on all hosts fails on this one too, and is its own then
                 reasons = "; ".join(f"host {host}: {reason}" for host, _, reason in by_host)
-                self.fail(Failure(ExitCode(int(by_host[0][1])), reasons, own=False))
+                self.fail(Cause(ExitCode(int(by_host[0][1])), reasons, own=False))
                 return
 
-    def _talk(self, table: Any, failure: Failure) -> None:
+    def _talk(self, table: Any, cause: Cause) -> None:
         try:
-            self._talk_at(table, failure)
+            self._talk_at(table, cause)
         except JaxRuntimeError as error:
             print(f"slipway: the other hosts could not be told: {error}", file=sys.stderr, flush=True)
 
-    def _talk_at(self, table: Any, failure: Failure) -> None:
+    def _talk_at(self, table: Any, cause: Cause) -> None:
         until = time.monotonic() + _TALK_S - POLL_S
-        if failure.is_standstill:
+        if cause.is_standstill:
             table.key_value_set(f"{_AT}{self._index}", self._where(), allow_overwrite=True)
-        own = (f"{_ENDS}{self._index}", f"{int(failure.code)} {failure.reason}")
-        table.key_value_set(*(own if failure.own else (f"{_HEARD}{self._index}", "")), allow_overwrite=True)
-        waits = self._index == 0 or failure.is_standstill
+        own = (f"{_ENDS}{self._index}", f"{int(cause.code)} {cause.reason}")
+        table.key_value_set(*(own if cause.own else (f"{_HEARD}{self._index}", "")), allow_overwrite=True)
+        waits = self._index == 0 or cause.is_standstill
         while waits and time.monotonic() < until and len(_hosts(table, _ENDS) | _hosts(table, _HEARD)) < self._count:
             time.sleep(POLL_S)
-        if failure.is_standstill:
+        if cause.is_standstill:
             print(f"slipway: {self._all_at(_hosts(table, _AT))}", flush=True)
 
     def _all_at(self, at: dict[int, str]) -> str:

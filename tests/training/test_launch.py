@@ -209,7 +209,7 @@ def test_a_frozen_host_is_a_standstill_of_the_other_and_ends_when_it_wakes(
     cluster: Cluster, frozen: int, other: int
 ) -> None:
     """Host 0 has the table in which hosts tell each other why they end."""
-    cluster.heartbeat_s, cluster.standstill_s = 300, 15
+    cluster.heartbeat_s, cluster.standstill_s = 60, 15
     hosts = cluster.start(spec_of(cluster.directory / "out", None, steps=1_000_000))
     hosts[other].wait_for_step(30)
     os.killpg(hosts[frozen].process.pid, signal.SIGSTOP)
@@ -222,7 +222,9 @@ def test_a_frozen_host_is_a_standstill_of_the_other_and_ends_when_it_wakes(
         assert "host 1 does not answer" in log
     os.killpg(hosts[frozen].process.pid, signal.SIGCONT)
     assert hosts[frozen].end() != ExitCode.FINISHED
-    assert str(hosts[frozen].status.reason).startswith(f"host {other}"), hosts[frozen].log[-3000:]
+    # Of host 0 the other could not be heard while it was frozen; it waits a window for it, and JAX may see it sooner.
+    known = (f"host {other}", "stands still after step ")
+    assert str(hosts[frozen].status.reason).startswith(known), hosts[frozen].log[-3000:]
 
 
 def test_training_dies_with_its_supervisor(cluster: Cluster) -> None:

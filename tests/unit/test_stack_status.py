@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -72,10 +74,15 @@ def test_a_host_line() -> None:
     assert duration(7500) == "2h05m"
 
 
+def test_a_host_in_which_nothing_ends_says_since_when_and_no_eta() -> None:
+    still = dataclasses.replace(HOST, eta_s=61.0, still_since=datetime(2026, 11, 25, 3, 4, 5).timestamp())
+    assert cells(still)[5] == "nothing has ended since 03:04:05"
+
+
 def test_json_has_each_hosts_fields_and_what_its_target_alone_knows_side_by_side() -> None:
     (row,) = json.loads(json.dumps(stack_status("s", [HOST]).to_json()))["hosts"]
     known = {"index", "phase", "step", "steps", "loss", "tokens_per_s", "eta_s", "pid", "reason"}  # since 0.1.0
-    assert row.keys() == known | {"slice", "name", "bundle", "age_s"}
+    assert row.keys() == known | {"slice", "name", "bundle", "age_s", "still_since"}
     assert (row["pid"], row["eta_s"], row["age_s"]) == (42, 61, 1.5)
 
 
