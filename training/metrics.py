@@ -227,8 +227,7 @@ class Observer(logging.Handler):
             self._drain()
             pace, lived = self.progress.pace, self._lived.now()
             pace.watched(lived)
-            still = pace.still(lived)
-            since = now - still if still > pace.window(pace.activity()) / 2 else None
+            since = now - pace.still(lived) if pace.is_slow(lived) else None
             self.progress.status = replace(self.progress.status, updated=now, still_since=since)
             if standstill := pace.standstill(lived):
                 self._stands_still(standstill)

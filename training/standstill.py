@@ -100,6 +100,10 @@ class Pace:
             return Activity.COMPILING
         return next((each for each in (Activity.EVALUATION, Activity.SAVE) if each in self._begun), Activity.STEP)
 
+    def is_slow(self, now: float) -> bool:
+        """Whether half of what the activity may take has passed."""
+        return self.still(now) > self.window(self.activity()) / 2
+
     def standstill(self, now: float) -> Standstill | None:
         activity = self.activity()
         seconds, window = self.still(now), self.window(activity)

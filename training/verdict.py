@@ -43,9 +43,7 @@ class Cause:
 class Verdict:
     """`end` ends this process and does not return. `where` is what this host is at, in a few words."""
 
-    def __init__(
-        self, index: int, count: int, end: Callable[[Cause], NoReturn], where: Callable[[], str] = lambda: "there"
-    ) -> None:
+    def __init__(self, index: int, count: int, end: Callable[[Cause], NoReturn], where: Callable[[], str]) -> None:
         self._index, self._count, self._end, self._where = index, count, end, where
         self._cause: Cause | None = None
         self._known = threading.Event()

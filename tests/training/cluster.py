@@ -119,11 +119,7 @@ class Cluster:
         }
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(
-                [
-                    *launch_command(directory, self.cache, self.heartbeat_s),
-                    "--standstill-s",
-                    str(self.standstill_s),
-                ],
+                launch_command(directory, self.cache, self.heartbeat_s, self.standstill_s),
                 cwd=ROOT,
                 env=plain_environment() | own | dict(environ),
                 stdout=log,
@@ -133,9 +129,10 @@ class Cluster:
         return LaunchedHost(directory, process)
 
 
-def launch_command(directory: Path, cache: Path, heartbeat_s: int) -> list[str]:
-    arguments = ["--host-dir", str(directory), "--cache-dir", str(cache), "--heartbeat-s", str(heartbeat_s)]
-    return [sys.executable, "-m", "training.launch", str(directory / "run_spec.yaml"), *arguments]
+def launch_command(directory: Path, cache: Path, heartbeat_s: int, standstill_s: int = 60) -> list[str]:
+    directories = ["--host-dir", str(directory), "--cache-dir", str(cache)]
+    seconds = ["--heartbeat-s", str(heartbeat_s), "--standstill-s", str(standstill_s)]
+    return [sys.executable, "-m", "training.launch", str(directory / "run_spec.yaml"), *directories, *seconds]
 
 
 def plain_environment() -> dict[str, str]:

@@ -11,6 +11,8 @@ from tests.training.cluster import ROOT, free_port, launch_command, plain_enviro
 from training.host_status import HostStatus, read_status
 from training.run_spec import RunSpec
 
+_ENDS = "wait $pid0; echo rc $?; wait $pid1; echo rc $?"
+
 
 @dataclasses.dataclass(frozen=True)
 class SmallDisk:
@@ -34,10 +36,10 @@ class SmallDisk:
             host = self.directory / f"host{index}"
             host.mkdir()
             (host / "run_spec.yaml").write_text(spec.to_yaml())
-        lines += [meanwhile, "wait $pid0; echo rc $?; wait $pid1; echo rc $?"]
+        lines += [meanwhile, _ENDS]
         if again:
             lines.append(f"cp host0/status.json first0; cp host1/status.json first1; {again}")
-            lines += [self._hosts(), "wait $pid0; echo rc $?; wait $pid1; echo rc $?"]
+            lines += [self._hosts(), _ENDS]
         environ = {"SLIPWAY_HOST_COUNT": "2", "SLIPWAY_COORDINATOR": f"127.0.0.1:{free_port()}"}
         done = subprocess.run(
             ["unshare", "-Urm", "bash", "-c", "\n".join(lines)],
