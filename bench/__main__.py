@@ -28,6 +28,7 @@ BENCHMARKS = (
     "data_prepare",
     "warm_up",
     "step_speed",
+    "endings",
     "fit",
     "fresh_clone",
     "suite",

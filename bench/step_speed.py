@@ -21,6 +21,7 @@ from pathlib import Path
 
 from bench.record import Figure, figure
 from infra.paths import ROOT
+from tests.training.cluster import free_port
 from training.maxtext_config import HostFiles, command_line, maxtext_arguments
 from training.run_spec import MaxTextValue, RunSpec
 
@@ -96,8 +97,7 @@ def _spec(directory: Path, steps: int) -> RunSpec:
 
 def _ours(python: str, spec: RunSpec, directory: Path) -> Timing:
     (directory / "run_spec.yaml").write_text(spec.to_yaml())
-    with socket.create_server(("", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     commands: list[list[str]] = []
     environments: list[dict[str, str]] = []
     for index in range(HOSTS):

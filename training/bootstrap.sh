@@ -7,6 +7,7 @@
 #   SLIPWAY_ROOT       where this machine keeps bundles and environments; hosts of one machine share it
 #   SLIPWAY_HOST_DIR   this host's own directory
 #   SLIPWAY_CACHE_DIR  compiled programs; default: in the host's directory
+#   SLIPWAY_START_AGAIN       1: training that ends is started again where that may help (training/restarts.py)
 #   SLIPWAY_BOOTSTRAP_ONLY    1: stop once bundle and environment stand; their paths are the last lines of stdout
 #   SLIPWAY_STORAGE_ENDPOINT  default: https://storage.googleapis.com
 #   GCE_METADATA_HOST         default: metadata.google.internal
@@ -201,4 +202,4 @@ fi
 cd "$bundle"
 unset PYTHONDONTWRITEBYTECODE # compiled imports are half of a start
 exec "$environment/bin/python" -m training.launch run_spec.yaml --host-dir "$SLIPWAY_HOST_DIR" \
-  --cache-dir "$SLIPWAY_CACHE_DIR"
+  --cache-dir "$SLIPWAY_CACHE_DIR" ${SLIPWAY_START_AGAIN:+--start-again}

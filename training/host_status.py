@@ -52,13 +52,14 @@ class HostStatus:
     exit_code: int | None = None
     reason: str | None = None
     still_since: float | None = None  # of a training in which nothing has ended for half of the time that it may take
+    at: str | None = None  # what the training is at, in a few words
+    cause: str | None = None  # of its end: training/endings.py
 
-    def ended(self, code: ExitCode, reason: str) -> HostStatus:
+    def ended(self, code: ExitCode, reason: str, cause: str | None = None) -> HostStatus:
         """The status of a start that ends now."""
         phase = {ExitCode.FINISHED: Phase.FINISHED, ExitCode.INTERRUPTED: Phase.INTERRUPTED}.get(code, Phase.FAILED)
-        return dataclasses.replace(
-            self, phase=phase, updated=time.time(), eta_s=None, still_since=None, exit_code=int(code), reason=reason
-        )
+        word = dataclasses.replace(self, exit_code=int(code), reason=reason, cause=cause)
+        return dataclasses.replace(word, phase=phase, updated=time.time(), eta_s=None, still_since=None)
 
 
 def write_status(directory: Path, status: HostStatus) -> None:

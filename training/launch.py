@@ -7,8 +7,10 @@ Then a supervised process trains (training/supervisor.py, training/trainer.py). 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import os
+import random
 import signal
 import socket
 import sys
@@ -20,7 +22,7 @@ from typing import NoReturn
 
 import yaml
 
-from training import run_spec, supervisor
+from training import peers, run_spec, supervisor
 from training.checkpoints import checkpoint_directory, completed_steps, is_remote
 from training.data.identity import DataError
 from training.data.prepared import read_prepared
@@ -30,6 +32,7 @@ from training.host_status import HostStatus, Phase, read_status, write_status
 from training.hosts import Host, HostError, environment, metadata_reader, who_am_i
 from training.maxtext_config import ConfigError, HostFiles, maxtext_arguments
 from training.plan import Plan
+from training.restarts import Restarts
 from training.run_spec import RunSpec, RunSpecError
 from training.sharding import MeshError
 from training.xla_flags import FlagError, for_host
@@ -52,7 +55,8 @@ _BAD_INPUT = (InputError, RunSpecError, HostError, ConfigError, FlagError, MeshE
 class Options:
     """Command line. `connect_timeout_s` covers hosts that boot later; after `heartbeat_s` of silence a host is lost.
 
-    A step that takes less than `standstill_s` is no standstill, however short the others were.
+    A step that takes less than `standstill_s` is no standstill, however short the others were. `start_again`: after an
+    end that another start may mend.
     """
 
     run_spec: Path
@@ -61,14 +65,30 @@ class Options:
     heartbeat_s: int
     connect_timeout_s: int
     standstill_s: int
+    start_again: bool
 
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
+    options.host_directory.mkdir(parents=True, exist_ok=True)
+    restarts = Restarts(random.random)
+    while True:
+        _hear_signals()
+        status, end = _start(options)
+        wait_s = restarts.wait_s(end.word) if end and options.start_again else None
+        if end and wait_s is not None and not end.told_to_stop():
+            if stopped := _wait(options.host_directory, end, wait_s):
+                return _say(stopped)
+        elif end and options.start_again and restarts.is_repeated(end.word):
+            reason = f"{status.reason}; the same as at the start before, at the same step"
+            return _say(_ended(options.host_directory, status, ExitCode.REPEATED, reason))
+        else:
+            return _say(status)
+
+
+def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
+    """One start to its end: the last word, and where it came to a training how that ended."""
     directory = options.host_directory
-    directory.mkdir(parents=True, exist_ok=True)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _stop)
     status = _begin(directory)
     try:
         spec = _read_spec(options.run_spec)
@@ -77,7 +97,7 @@ def main(arguments: list[str]) -> int:
         done = _steps_done(spec)
         if done >= spec.steps:
             reason = f"nothing left to train: a checkpoint holds {done} steps, and steps is {spec.steps}"
-            return _end(directory, dataclasses.replace(status, step=done), ExitCode.FINISHED, reason)
+            return _ended(directory, dataclasses.replace(status, step=done), ExitCode.FINISHED, reason), None
         environ = environment()
         host = who_am_i(environ, metadata_reader(environ))
         plan, child_environ = prepare(spec, host, environ, options, status.started)
@@ -85,12 +105,33 @@ def main(arguments: list[str]) -> int:
         Path(plan.metrics_source).unlink(missing_ok=True)
         write_status(directory, dataclasses.replace(status, step=done, resumed_from=done or None))
     except _BAD_INPUT as error:
-        return _end(directory, status, ExitCode.BAD_INPUT, str(error))
+        return _ended(directory, status, ExitCode.BAD_INPUT, str(error)), None
     except OSError as error:
-        return _end(directory, status, ExitCode.FAILED, f"{os.strerror(error.errno or 0)}: {error.filename}")
+        reason = f"{os.strerror(error.errno or 0)}: {error.filename}"
+        return _ended(directory, status, ExitCode.FAILED, reason), None
     except StoppedError:
-        return _end(directory, status, ExitCode.INTERRUPTED, "told to stop before training began")
-    return _say(supervisor.run(plan, path, child_environ))
+        return _ended(directory, status, ExitCode.INTERRUPTED, "told to stop before training began"), None
+    end = supervisor.run(plan, path, child_environ)
+    return end.status, end
+
+
+def _wait(directory: Path, end: supervisor.End, wait_s: float) -> HostStatus | None:
+    """Until the next start; the last word where this host is told to stop meanwhile."""
+    _hear_signals()
+    reason = f"{end.status.reason}; starts again in {wait_s:.0f} s"
+    waiting = dataclasses.replace(end.status, phase=Phase.STARTING, exit_code=None, cause=None, reason=reason)
+    with contextlib.suppress(StoppedError):
+        if not end.told_to_stop():
+            write_status(directory, waiting)
+            print(f"slipway: {reason}", flush=True)
+            time.sleep(wait_s)
+            return None
+    return _ended(directory, waiting, ExitCode.INTERRUPTED, f"told to stop after: {end.status.reason}")
+
+
+def _hear_signals() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop)
 
 
 def prepare(
@@ -113,7 +154,9 @@ def prepare(
             print(f"slipway: {line}", flush=True)
         check_flags(variable, environ, options.cache)
     if host.index == 0:
-        _check_port(host.coordinator)
+        _check_port(int(host.coordinator.rpartition(":")[2]), "coordinator port")
+        if host.count > 1:
+            _check_port(peers.port(host.coordinator), "the port after the coordinator's,")
     files = HostFiles(str(options.host_directory / "maxtext-metrics.jsonl"), str(options.cache / "jax"))
     remote = is_remote(spec.output_directory)
     record = options.host_directory if remote else Path(spec.output_directory) / spec.run_name
@@ -177,15 +220,14 @@ def _check_data(spec: RunSpec) -> int | None:
     return heldout
 
 
-def _check_port(coordinator: str) -> None:
+def _check_port(port: int, which: str) -> None:
     """JAX crashes (SIGSEGV) where its coordinator cannot bind, so try first."""
-    port = int(coordinator.rpartition(":")[2])
     try:
         socket.create_server(("", port)).close()
     except OSError as error:
         cause = os.strerror(error.errno or 0)
         raise InputError(
-            f"coordinator port {port} cannot be opened on this host: {cause}; end what uses it, or set another"
+            f"{which} {port} cannot be opened on this host: {cause}; end what uses it, or set another"
         ) from None
 
 
@@ -208,16 +250,17 @@ def _begin(directory: Path) -> HostStatus:
     return status
 
 
-def _end(directory: Path, status: HostStatus, code: ExitCode, reason: str) -> int:
+def _ended(directory: Path, status: HostStatus, code: ExitCode, reason: str) -> HostStatus:
     ended = status.ended(code, reason)
     write_status(directory, ended)
-    return _say(ended)
+    return ended
 
 
 _NEXT = {
     ExitCode.FINISHED: "raise `steps` to train on",
     ExitCode.FAILED: "see the log above; the same run spec resumes at the newest checkpoint",
     ExitCode.BAD_INPUT: "running again changes nothing until this is fixed",
+    ExitCode.REPEATED: "running again changes nothing until this is fixed; see the log above",
     ExitCode.INTERRUPTED: "the same run spec resumes at the newest checkpoint",
 }
 
@@ -236,14 +279,15 @@ def _options(arguments: list[str]) -> Options:
     parser.add_argument("run_spec", type=Path)
     parser.add_argument("--host-dir", type=Path, required=True, help="this host's own directory")
     parser.add_argument("--cache-dir", type=Path, help="compiled programs; default: cache/ in the host's directory")
-    parser.add_argument("--heartbeat-s", type=int, default=30, help="silence after which a host is lost")
+    parser.add_argument("--heartbeat-s", type=int, default=20, help="silence after which a host is lost")
     parser.add_argument("--connect-timeout-s", type=int, default=600, help="how long hosts wait for each other")
     parser.add_argument("--standstill-s", type=int, default=60, help="the least time after which a step stands still")
+    parser.add_argument("--start-again", action="store_true", help="after an end that another start may mend")
     values = parser.parse_args(arguments)
     directory: Path = values.host_dir.absolute()
     cache: Path = values.cache_dir or directory / "cache"
     seconds = (values.heartbeat_s, values.connect_timeout_s, values.standstill_s)
-    return Options(values.run_spec, directory, cache.absolute(), *seconds)
+    return Options(values.run_spec, directory, cache.absolute(), *seconds, values.start_again)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from training.host_status import HostStatus, Phase, write_status
-from training.standstill import LEAST_WINDOW_S, Activity, Pace, Standstill
+from training.standstill import LEAST_WINDOW_S, Activity, Lived, Pace, Standstill
 
 
 class MetricsTail:
@@ -154,20 +154,6 @@ def lasting(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 _PERIOD_S = 0.5
 
 
-class Lived:
-    """A clock, in seconds, that stands while this process does not run: suspended, stopped, or held by a debugger."""
-
-    def __init__(self) -> None:
-        self._lived, self._last = 0.0, time.monotonic()
-
-    def now(self) -> float:
-        """Of one thread at a time, at least each _PERIOD_S while the process runs."""
-        now = time.monotonic()
-        self._lived += min(now - self._last, 2 * _PERIOD_S)
-        self._last = now
-        return self._lived
-
-
 _HARMLESS = "Failed to remove checkpoint"  # Orbax: an old one stays, and the training goes on
 
 
@@ -191,7 +177,7 @@ class Observer(logging.Handler):
     ) -> None:
         super().__init__(logging.INFO)
         self._failed, self._stands_still = failed, stands_still
-        self._lived = Lived()
+        self._lived = Lived(_PERIOD_S)
         self.progress = Progress(status, SpeedMeter(tokens_per_step), Pace(least_window_s))
         self._host_directory = host_directory
         self._record = record
@@ -224,20 +210,15 @@ class Observer(logging.Handler):
     def refresh(self, now: float) -> HostStatus:
         """Read what is new and return the status as of `now`."""
         with self.lock:  # pyright: ignore[reportOptionalContextManager]  (createLock has run)
-            self._drain()
             pace, lived = self.progress.pace, self._lived.now()
             pace.watched(lived)
             since = now - pace.still(lived) if pace.is_slow(lived) else None
-            self.progress.status = replace(self.progress.status, updated=now, still_since=since)
-            if standstill := pace.standstill(lived):
+            at = f"after step {self.progress.status.step}, {pace.activity()}"
+            self.progress.status = replace(self.progress.status, updated=now, still_since=since, at=at)
+            if standstill := pace.standstill(lived):  # judged first, for a full disk ends _drain
                 self._stands_still(standstill)
+            self._drain()
             return self.progress.status
-
-    @property
-    def where(self) -> str:
-        """What the training is at, in a few words."""
-        pace = self.progress.pace
-        return f"after step {self.progress.status.step}, {pace.activity()}"
 
     def stop(self) -> None:
         """End the thread; the status is the caller's from here on."""

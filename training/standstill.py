@@ -1,13 +1,14 @@
 """When a training stands still: nothing ends for longer than its own steps, saves and evaluations have let one expect.
 
-Pure: times come from the caller, in seconds of a clock that goes only while this process does (training/metrics.py),
-so a clock that is set, a suspended machine or a stopped process is no standstill. Owns the activities and how long each
-may take. Refuses to own what follows (training/verdict.py).
+Pure but for the clock, Lived: times come from the caller, in seconds of it, so that a clock that is set, a suspended
+machine or a stopped process is no standstill. Owns the activities and how long each may take. Refuses to own what
+follows (training/supervisor.py).
 """
 
 from __future__ import annotations
 
 import statistics
+import time
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
@@ -111,3 +112,17 @@ class Pace:
             return None
         took = self._took[activity]
         return Standstill(activity, self._steps, seconds, window, max(took) if took else None)
+
+
+class Lived:
+    """A clock, in seconds, that stands while this process does not run: suspended, stopped, or held by a debugger."""
+
+    def __init__(self, period_s: float) -> None:
+        self._longest, self._lived, self._last = 2 * period_s, 0.0, time.monotonic()
+
+    def now(self) -> float:
+        """Of one thread at a time, at least each period while the process runs."""
+        now = time.monotonic()
+        self._lived += min(now - self._last, self._longest)
+        self._last = now
+        return self._lived

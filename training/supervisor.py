@@ -1,77 +1,101 @@
-"""Runs the training process and has the last word on how it ended.
+"""Runs the training process and has the last word on how it ended, here and on the other hosts.
 
-Owns signals, the training's stderr, and the reason for an end that the training could not give itself: JAX aborts the
-process when a host is lost, the kernel kills it when memory runs out. Refuses to own what the training knows
-(training/trainer.py writes the status of an end that it sees). Standard library only: cheap beside a training.
+Owns signals, the training's stderr, the reason for an end that the training could not give itself (JAX aborts the
+process when a host is lost, the kernel kills it when memory runs out), and its end where another host's comes first or
+it says nothing any more. Refuses to own what the training knows (training/trainer.py writes the status of an end that
+it sees) and how hosts hear each other (training/peers.py). Standard library only: cheap beside a training.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from training.endings import Cause, Ending, of_process
 from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase, read_status, write_status
+from training.peers import Peers, Word
 from training.plan import Plan
+from training.standstill import Lived
 
 _TAIL_LINES = 400
-_PEER_GRACE_S = 2.0  # a lost host was often told to stop, and so is this one a moment later
-_UNHEALTHY = re.compile(r"tasks are unhealthy.*?:\n[\n ,]*(?P<tasks>\d[\d\n ,]*)")
-# On CPU devices hosts exchange numbers through Gloo, whose own thread ends the process where a peer's half is missing.
-_GLOO_ABORT = re.compile(r"gloo::|Is there a distributed collective mismatch")
+_PEER_GRACE_S = 4.0  # a host that is lost, or was told to stop, is heard a moment after an exchange with it has broken
+_OBEYS_S = 5.0  # a training ends itself within it, unless it is frozen or a thread holds the interpreter lock
+_DUMPS_S = 1.0
+_WATCH_S = 1.0
+_SILENT_WINDOWS = 2  # its status is written twice a second: for so many of the least windows nothing is said at all
+_FOR_ALL = (Cause.TRAINING, Cause.OUTSIDE, Cause.STANDSTILL, Cause.INPUT, Cause.CUT_SHORT)
 
 
-def run(plan: Plan, plan_path: Path, environ: Mapping[str, str]) -> HostStatus:
-    """Train to an end, passing SIGTERM and SIGINT on, and return the final status, which is also written.
+@dataclass(frozen=True)
+class End:
+    """The final status, which is also written; `word`: whose end it was, this host's or the first other one's."""
+
+    status: HostStatus
+    word: Word
+    told_to_stop: Callable[[], bool]  # this host was, also since
+
+
+def run(plan: Plan, plan_path: Path, environ: Mapping[str, str]) -> End:
+    """Train to an end, passing SIGTERM and SIGINT on.
 
     The training is of this process's group, dies with this process, and leaves no process of its own behind.
     """
-    supervisor = _Supervisor(plan_path.parent)
+    supervisor = _Supervisor(plan, plan_path)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, supervisor.told_to_stop)
-    code, stderr = supervisor.train(plan, plan_path, environ)
-    status = read_status(plan_path.parent)
-    assert status  # launch has written one
-    if not status.phase.final:
-        if _lost_host(stderr, plan):
-            time.sleep(_PEER_GRACE_S)
-        status = status.ended(*translate(code, stderr, plan, supervisor.stopping))
-        write_status(plan_path.parent, status)
-    return status
+    with Peers(plan.index, plan.count, plan.coordinator, supervisor.hear) as peers:
+        return supervisor.supervise(environ, peers)
 
 
 class _Supervisor:
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, plan: Plan, plan_path: Path) -> None:
+        self._plan, self._plan_path, self._directory = plan, plan_path, plan_path.parent
         self._child: subprocess.Popen[bytes] | None = None
-        self.stopping = False
+        self._order: Ending | None = None  # how the training ends by somebody else's word
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._stopping = False
 
-    def train(self, plan: Plan, plan_path: Path, environ: Mapping[str, str]) -> tuple[int, str]:
-        """The training's return code (negative: a signal) and the end of its stderr, which is passed on as it comes."""
-        command = [sys.executable, "-m", "training.trainer", str(plan_path), str(os.getpid())]
-        child = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE)
-        self._child = child
-        if self.stopping:  # told between the handler's installation and here
-            child.kill()
-        tail: deque[bytes] = deque(maxlen=_TAIL_LINES)
-        reader = threading.Thread(target=_pass_on, args=(child, tail), daemon=True)
-        reader.start()
-        code = child.wait()
-        reader.join(timeout=5.0)  # a data worker may still hold the pipe
-        return code, b"".join(tail).decode(errors="replace")
+    def supervise(self, environ: Mapping[str, str], peers: Peers) -> End:
+        code, stderr = self._train(environ)
+        status = read_status(self._directory)
+        assert status  # launch has written one
+        heard = peers.verdict(0.0)
+        if not status.phase.final:
+            ending = self._order or of_process(code, stderr, self._plan, self._stopping)
+            if ending.cause is Cause.LOST_HOST and (heard := peers.verdict(_PEER_GRACE_S)):
+                ending = heard.told()
+            if self._stopping:  # meanwhile, maybe
+                ending = of_process(code, stderr, self._plan, stopping=True)
+            status = status.ended(ending.code, ending.reason, ending.cause)
+            write_status(self._directory, status)
+        own = Ending(ExitCode(status.exit_code or 0), Cause(status.cause or Cause.TRAINING), status.reason or "")
+        told = self._order is not None and heard is not None
+        word = Word(self._plan.index, own.cause in _FOR_ALL and not told, own, status.step, status.at or "starting")
+        peers.say(word)
+        if own.cause is Cause.STANDSTILL and self._plan.count > 1:
+            print(f"slipway: {_all_at(peers.everyone(_PEER_GRACE_S), self._plan.count)}", flush=True)
+        return End(status, heard if heard and told else word, lambda: self._stopping)
+
+    def hear(self, word: Word) -> None:
+        """Another host's word by which this one's training ends too."""
+        self._end(word.told())
 
     def told_to_stop(self, number: int, frame: FrameType | None) -> None:
         """Pass a SIGTERM on. JAX swallows it until the next step, so before the first one there is nothing to await."""
-        self.stopping = True
+        self._stopping = True
         if self._child is None or self._child.poll() is not None:
             return
         self._child.send_signal(signal.SIGTERM)
@@ -79,43 +103,85 @@ class _Supervisor:
         if status and status.phase in (Phase.STARTING, Phase.COMPILING):
             self._child.kill()
 
+    def _train(self, environ: Mapping[str, str]) -> tuple[int, str]:
+        """The training's return code (negative: a signal) and the end of its stderr, which is passed on as it comes."""
+        command = [sys.executable, "-m", "training.trainer", str(self._plan_path), str(os.getpid())]
+        child = subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        with self._lock:
+            self._child = child
+            order = self._order
+        if self._stopping:  # told between the handler's installation and here
+            child.kill()
+        elif order:
+            self._tell(order)
+        tail: deque[bytes] = deque(maxlen=_TAIL_LINES)
+        reader = threading.Thread(target=_pass_on, args=(child, tail), daemon=True)
+        reader.start()
+        threading.Thread(target=self._watch, name="slipway-watch", daemon=True).start()
+        code = child.wait()
+        self._over.set()
+        assert child.stdin
+        with contextlib.suppress(OSError):  # a word that it did not read any more
+            child.stdin.close()
+        reader.join(timeout=5.0)  # a data worker may still hold the pipe
+        return code, b"".join(tail).decode(errors="replace")
 
-def translate(code: int, stderr: str, plan: Plan, stopping: bool) -> tuple[ExitCode, str]:
-    """What an end means that the training process did not explain itself; `stopping`: this host was told to stop."""
-    if stopping:
-        return ExitCode.INTERRUPTED, "told to stop before it could save; the newest checkpoint stands"
-    if -code == signal.SIGTERM:
-        return ExitCode.INTERRUPTED, "told to stop before training began"
-    if lost := _lost_host(stderr, plan):
-        return ExitCode.FAILED, lost
-    if -code == signal.SIGKILL:
-        return ExitCode.FAILED, "killed (SIGKILL); if nobody did it, the machine ran out of memory: see `dmesg`"
-    lines = [line for line in stderr.splitlines() if line.strip() and not line.lstrip().startswith(("@", "***"))]
-    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    return (
-        ExitCode.FAILED,
-        f"ended by {how} without a word of its own; last line of its log: {lines[-1][:300] if lines else '(none)'}",
-    )
+    def _end(self, ending: Ending) -> None:
+        """End the training so: the first such word counts, and none once it has ended by itself."""
+        with self._lock:
+            if self._order or self._over.is_set():
+                return
+            self._order = ending
+        if self._child:
+            self._tell(ending)
+
+    def _tell(self, ending: Ending) -> None:
+        """The training ends itself, with its last metrics and its stacks; where it does not, it is killed."""
+        assert self._child and self._child.stdin
+        with contextlib.suppress(OSError):  # it has ended
+            self._child.stdin.write(json.dumps(dataclasses.asdict(ending)).encode() + b"\n")
+            self._child.stdin.flush()
+        threading.Thread(target=self._insist, daemon=True).start()
+
+    def _insist(self) -> None:
+        child = self._child
+        assert child
+        if self._over.wait(_OBEYS_S):
+            return
+        workers = _descendants(child.pid)
+        child.send_signal(signal.SIGUSR1)  # faulthandler writes all threads' stacks without the interpreter lock
+        self._over.wait(_DUMPS_S)
+        child.kill()
+        for worker in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+
+    def _watch(self) -> None:
+        """A training that says nothing for longer than any window cannot judge itself: somebody has to end it."""
+        child, limit = self._child, float(_SILENT_WINDOWS * self._plan.standstill_s)
+        assert child
+        lived, said, since = Lived(_WATCH_S), 0.0, 0.0
+        while not self._over.wait(_WATCH_S):
+            now, status = lived.now(), read_status(self._directory)
+            spoken = status is None or status.updated != said or status.phase not in (Phase.COMPILING, Phase.TRAINING)
+            if spoken or _is_stopped(child.pid):  # a stopped process, or one in a debugger
+                said, since = status.updated if status else 0.0, now
+            elif now - since > limit:
+                reason = (
+                    f"stands still: its process has said nothing for {limit:.0f} s; a thread holds Python's "
+                    "interpreter lock (its stack is in the log), or the host's directory cannot be written"
+                )
+                self._end(Ending(ExitCode.INTERRUPTED, Cause.STANDSTILL, reason))
+                return
 
 
-def _lost_host(stderr: str, plan: Plan) -> str:
-    """Which host was missed and how, from what JAX's coordination service or Gloo wrote; else ''."""
-    if found := _UNHEALTHY.search(stderr):
-        lost = found["tasks"].replace(",", " ").split()
-        if str(plan.index) in lost:
-            return f"no host gave a sign of life for {plan.heartbeat_s} s, this one included: the machine stood still"
-        named = ", ".join(lost)
-        return f"host {named} was lost (no sign of life for {plan.heartbeat_s} s); see host {named} for why"
-    if "CoordinationService/RegisterTask" in stderr:
-        met = f"the {plan.count} hosts did not meet at {plan.coordinator} within {plan.connect_timeout_s} s"
-        return f"{met}; see the other hosts"
-    if "Failed to send RPC to coordination service" in stderr or "leader task was preempted" in stderr:
-        return f"host 0 was lost (the coordinator {plan.coordinator} is gone); see host 0 for why"
-    if not _GLOO_ABORT.search(stderr):
-        return ""
-    if plan.count == 2:
-        return f"host {1 - plan.index} was lost (in the middle of an exchange); see host {1 - plan.index} for why"
-    return "another host was lost in the middle of an exchange; see the host that ended first for why"
+def _all_at(words: Mapping[int, Word], count: int) -> str:
+    """Who waits for whom, as far as hosts say where they are."""
+    silent = [f"host {index} does not answer" for index in range(count) if index not in words]
+    hosts: dict[str, list[str]] = {}
+    for index, word in sorted(words.items()):
+        hosts.setdefault(word.at, []).append(str(index))
+    return "; ".join([f"host {', '.join(several)}: {at}" for at, several in hosts.items()] + silent)
 
 
 def _pass_on(child: subprocess.Popen[bytes], tail: deque[bytes]) -> None:
@@ -125,3 +191,26 @@ def _pass_on(child: subprocess.Popen[bytes], tail: deque[bytes]) -> None:
             tail.append(line)
             sys.stderr.buffer.write(line)
             sys.stderr.buffer.flush()
+
+
+def _stat(pid: int) -> tuple[str, int]:
+    """State and parent of a process; ("", 0) where there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "", 0
+    return fields[0], int(fields[1])
+
+
+def _is_stopped(pid: int) -> bool:
+    return _stat(pid)[0] in ("T", "t")
+
+
+def _descendants(pid: int) -> list[int]:
+    parents = {
+        int(entry.name): _stat(int(entry.name))[1] for entry in Path("/proc").iterdir() if entry.name.isdecimal()
+    }
+    found = [pid]
+    for each in found:
+        found += [child for child, parent in parents.items() if parent == each]
+    return found[1:]

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import errno
+import faulthandler
+import json
 import logging
 import multiprocessing
 import os
+import queue
 import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,22 +32,15 @@ from etils import epath
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from training.checkpoints import completed_steps, is_remote
+from training.endings import Cause, Ending, how_it_ended, is_lost_host, of_error, sentence
 from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase, write_status
 from training.maxtext_config import command_line
 from training.metrics import Observer
 from training.plan import Plan, load
 from training.standstill import Standstill
-from training.verdict import Cause, Verdict
 
 _PR_SET_PDEATHSIG = 1
-_LOST_PEER = ("Gloo", "UNAVAILABLE", "Connection closed by peer", "Connection reset", "Socket closed", "heartbeat")
-
-
-@dataclass(frozen=True)
-class Ending:
-    code: ExitCode
-    reason: str
 
 
 class BadInputError(ValueError):
@@ -54,39 +48,70 @@ class BadInputError(ValueError):
 
 
 def main(plan_path: Path, supervisor: int) -> NoReturn:
-    """Train as the plan says; `supervisor` is the process whose end ends this one."""
+    """Train as the plan says; `supervisor` is the process whose end ends this one, and whose word on stdin does."""
     _die_with(supervisor)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the group; the supervisor decides
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     plan = load(plan_path)
     directory = plan_path.parent
     resumed = _completed(plan)
     status = HostStatus(Phase.STARTING, plan.started, time.time(), resumed, plan.steps, resumed_from=resumed or None)
-    verdict = Verdict(
-        plan.index, plan.count, lambda cause: end_now(Ending(cause.code, cause.reason)), lambda: observer.where
-    )
+    end = _End()
 
     def failed(error: BaseException) -> None:
         traceback.print_exception(error)  # here, for the process may end before whoever logged it has written it
-        verdict.fail(Cause(ExitCode.FAILED, why(error, None)))
+        end.ask(of_error(error, None, plan.count))
 
     def stands_still(standstill: Standstill) -> None:
-        verdict.fail(Cause(ExitCode.INTERRUPTED, str(standstill)))
-
-    def end_now(ending: Ending) -> NoReturn:
-        """The main thread may stand anywhere, and who asks for checkpoints may wait for a bucket that is lost."""
-        observer.stop()
-        write_status(directory, last_word(ending, observer, 0))
-        _break_off(ending.code)
+        end.ask(Ending(ExitCode.INTERRUPTED, Cause.STANDSTILL, str(standstill)))
 
     source, record = Path(plan.metrics_source), Path(plan.metrics_record)
     observer = Observer(
         directory, source, record, status, plan.tokens_per_step, failed, stands_still, plan.standstill_s
     )
     threading.excepthook = _telling(failed)
-    ending = _run(plan, directory, observer, status, verdict)
-    verdict.stop()
+    end.watch(directory, observer)
+    ending = _run(plan, directory, observer, status)
+    end.is_mine()
     write_status(directory, last_word(ending, observer, _completed(plan)))
     _leave(ending.code)
+
+
+class _End:
+    """The end of this process by what a thread, or the supervisor, knows: the main thread may stand anywhere."""
+
+    def __init__(self) -> None:
+        self._asked: queue.SimpleQueue[Ending] = queue.SimpleQueue()
+        self._taken = threading.Lock()
+
+    def watch(self, directory: Path, observer: Observer) -> None:
+        threading.Thread(target=self._obey, name="slipway-orders", daemon=True).start()
+        threading.Thread(target=self._wait, args=(directory, observer), name="slipway-end", daemon=True).start()
+
+    def ask(self, ending: Ending) -> None:
+        """From any thread. The first counts; returns at once."""
+        self._asked.put(ending)
+
+    def is_mine(self) -> None:
+        """The main thread's, which has come to an end of its own. Does not return where another has the last word."""
+        self._taken.acquire()
+
+    def _obey(self) -> None:
+        for line in sys.stdin.buffer:
+            said = json.loads(line)
+            self.ask(Ending(ExitCode(said["code"]), Cause(said["cause"]), said["reason"]))
+
+    def _wait(self, directory: Path, observer: Observer) -> None:
+        ending = self._asked.get()
+        self._taken.acquire()
+        try:
+            if ending.cause is Cause.STANDSTILL:
+                sys.stdout.flush()
+                faulthandler.dump_traceback(sys.stderr, all_threads=True)
+            observer.stop()
+            write_status(directory, last_word(ending, observer, 0))  # who asks for checkpoints may wait for a bucket
+        finally:
+            _break_off(ending.code)
 
 
 def _telling(failed: Callable[[BaseException], None]) -> Callable[[threading.ExceptHookArgs], None]:
@@ -99,29 +124,26 @@ def _telling(failed: Callable[[BaseException], None]) -> Callable[[threading.Exc
     return hook
 
 
-def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus, verdict: Verdict) -> Ending:
+def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus) -> Ending:
     try:
         _join(plan)
         observer.progress.status = dataclasses.replace(status, phase=Phase.COMPILING, updated=time.time())
         write_status(directory, observer.progress.status)
         observer.start()
-        verdict.start()
         try:
             _train(plan, observer)
         finally:
             observer.stop()
         return how_it_ended(plan.steps, _completed(plan), observer.progress.stop_reason)
     except BadInputError as error:
-        return Ending(ExitCode.BAD_INPUT, str(error))
+        return Ending(ExitCode.BAD_INPUT, Cause.INPUT, str(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001  the process's last word: every way to fail gets a reason
         traceback.print_exc()
         sys.stderr.flush()
-        if plan.count > 1 and any(word in str(error) for word in _LOST_PEER):
-            # The host that was lost has said why, which ends this process, or JAX aborts it with the host's name.
+        if plan.count > 1 and is_lost_host(error):
+            # The supervisor hears which and why, and ends this process, or JAX aborts it with the host's name.
             time.sleep(plan.heartbeat_s + 10)
-        reason = why(error, observer.progress.stop_reason)
-        verdict.tell(Cause(ExitCode.FAILED, reason))
-        return Ending(ExitCode.FAILED, reason)
+        return of_error(error, observer.progress.stop_reason, plan.count)
 
 
 def _join(plan: Plan) -> None:
@@ -172,20 +194,8 @@ def _train(plan: Plan, observer: Observer) -> None:
     try:
         config, recorder = train.initialize(["", str(base), *command_line(plan.maxtext)])
     except (ValueError, TypeError, SystemExit) as error:
-        raise BadInputError(f"MaxText refuses the run's settings: {_sentence(error)}") from error
+        raise BadInputError(f"MaxText refuses the run's settings: {sentence(error)}") from error
     train.run(config, recorder)
-
-
-def how_it_ended(steps: int, completed: int, stop_reason: str | None) -> Ending:
-    """A training that returned, with `completed` steps in the newest checkpoint and what MaxText said of a stop."""
-    if completed == steps:
-        return Ending(ExitCode.FINISHED, f"all {steps} steps are done and saved")
-    if stop_reason and "SIGTERM" in stop_reason:
-        return Ending(ExitCode.INTERRUPTED, f"told to stop; {completed} of {steps} steps are saved")
-    reason = stop_reason or "MaxText stopped without a reason"
-    if "run out of training data" in reason:
-        reason = "out of training data"
-    return Ending(ExitCode.FAILED, f"{reason} after {completed} of {steps} steps (in the newest checkpoint)")
 
 
 def last_word(ending: Ending, observer: Observer, completed: int) -> HostStatus:
@@ -194,38 +204,10 @@ def last_word(ending: Ending, observer: Observer, completed: int) -> HostStatus:
         status = observer.refresh(time.time())
     except OSError as error:
         status = observer.progress.status
-        ending = Ending(ending.code, f"{ending.reason}; the last metrics are not recorded: {error.strerror}")
-    return dataclasses.replace(status.ended(ending.code, ending.reason), step=max(status.step, completed))
-
-
-def why(error: BaseException, stop_reason: str | None) -> str:
-    """One sentence on an exception that ended a training, from its most telling cause."""
-    chain: list[BaseException] = []
-    cause: BaseException | None = error
-    while cause is not None and cause not in chain:
-        chain.append(cause)
-        cause = cause.__cause__ or cause.__context__
-    text = " ".join(str(link) for link in chain)
-    full = any(isinstance(link, OSError) and link.errno == errno.ENOSPC for link in chain)
-    if full or "No space left on device" in text:
-        return f"no space left on the disk: {_sentence(error)}; the previous checkpoint stands"
-    if "Read-only file system" in text:
-        return f"the disk cannot be written any more: {_sentence(error)}; the previous checkpoint stands"
-    if "RESOURCE_EXHAUSTED" in text:
-        return f"out of device memory: {_sentence(error)}"
-    if stop_reason and isinstance(error, SystemExit):
-        return f"{stop_reason.rstrip('.')}: lower the learning rate or look at the data"
-    return _sentence(error)
-
-
-def _sentence(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {_shortened(' '.join(lines[:3]))}"
-
-
-def _shortened(text: str) -> str:
-    """Without its middle where it is long: TensorStore begins with what it did and ends with the cause."""
-    return text if len(text) <= 400 else f"{text[:180]} ... {text[-215:]}"
+        reason = f"{ending.reason}; the last metrics are not recorded: {error.strerror}"
+        ending = dataclasses.replace(ending, reason=reason)
+    ended = status.ended(ending.code, ending.reason, ending.cause)
+    return dataclasses.replace(ended, step=max(status.step, completed))
 
 
 def _completed(plan: Plan) -> int:

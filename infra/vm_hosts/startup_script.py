@@ -106,6 +106,7 @@ export SLIPWAY_BUNDLE=$bundle
 export SLIPWAY_ROOT="$$home"
 export SLIPWAY_HOST_DIR="$$home/host"
 export SLIPWAY_CACHE_DIR="$$home/cache"
+export SLIPWAY_START_AGAIN=1
 SLIPWAY_VARIABLES
 
 # Secrets by name: variable and Secret Manager version. Their values are read at each start and never written.
@@ -179,8 +180,8 @@ Environment=HOME=/root
 ExecStart=/bin/bash "$$home/$$2"
 Restart=$$3
 RestartSec=15
-# 2: what the host was given cannot work, and running again changes nothing (training/exit_codes.py).
-RestartPreventExitStatus=2
+# 2: what the host was given cannot work; 3: the same error came again (training/exit_codes.py). No start changes that.
+RestartPreventExitStatus=2 3
 # A checkpoint is saved before the end.
 TimeoutStopSec=600
 KillMode=mixed

@@ -217,7 +217,7 @@ def test_a_port_in_use_stops_at_preview(clone: Clone) -> None:
         clone.stack("local.port", coordinator_port=port)
         preview = clone.pulumi("preview", "local.port")
     assert preview.returncode != 0
-    assert f"coordinator port {port} is in use by another program" in said(preview)
+    assert f"port {port} is in use by another program" in said(preview)
 
 
 def own_word(clone: Clone, stack: str) -> HostStatus:

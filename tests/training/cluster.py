@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -24,8 +26,11 @@ XLA_FLAGS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_pas
 
 
 def free_port() -> int:
-    with socket.create_server(("", 0)) as server:
-        return server.getsockname()[1]
+    """Of a coordinator, whose next one is free too; below those that the kernel and local stacks take."""
+    while True:
+        port = random.randrange(10000, 20000, 2)
+        with contextlib.suppress(OSError), socket.create_server(("", port)), socket.create_server(("", port + 1)):
+            return port
 
 
 def wait_until(what: str, condition: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
@@ -50,6 +55,11 @@ class LaunchedHost:
     def phase(self) -> Phase | None:
         status = read_status(self.directory)
         return status.phase if status else None
+
+    @property
+    def trainer(self) -> int:
+        """The process that trains; launch has no other child."""
+        return int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text())
 
     @property
     def log(self) -> str:
@@ -86,6 +96,8 @@ class Cluster:
     cache: Path
     heartbeat_s: int = 20
     standstill_s: int = 60
+    options: tuple[str, ...] = ()  # more of them, for launch
+    python: str = sys.executable  # with MaxText
     launched: list[LaunchedHost] = field(default_factory=list[LaunchedHost])
 
     def start(
@@ -119,7 +131,11 @@ class Cluster:
         }
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(
-                launch_command(directory, self.cache, self.heartbeat_s, self.standstill_s),
+                [
+                    self.python,
+                    *launch_arguments(directory, self.cache, self.heartbeat_s, self.standstill_s),
+                    *self.options,
+                ],
                 cwd=ROOT,
                 env=plain_environment() | own | dict(environ),
                 stdout=log,
@@ -129,10 +145,11 @@ class Cluster:
         return LaunchedHost(directory, process)
 
 
-def launch_command(directory: Path, cache: Path, heartbeat_s: int, standstill_s: int = 60) -> list[str]:
+def launch_arguments(directory: Path, cache: Path, heartbeat_s: int, standstill_s: int = 60) -> list[str]:
+    """Of the hosts' Python."""
     directories = ["--host-dir", str(directory), "--cache-dir", str(cache)]
     seconds = ["--heartbeat-s", str(heartbeat_s), "--standstill-s", str(standstill_s)]
-    return [sys.executable, "-m", "training.launch", str(directory / "run_spec.yaml"), *directories, *seconds]
+    return ["-m", "training.launch", str(directory / "run_spec.yaml"), *directories, *seconds]
 
 
 def plain_environment() -> dict[str, str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
-from tests.training.cluster import ROOT, free_port, launch_command, plain_environment
+from tests.training.cluster import ROOT, free_port, launch_arguments, plain_environment
 from training.host_status import HostStatus, read_status
 from training.run_spec import RunSpec
 
-_ENDS = "wait $pid0; echo rc $?; wait $pid1; echo rc $?"
+_ENDS = "wait $pid0; echo rc $?; wait $pid1; echo rc $?; date +%s.%N > ended"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +21,7 @@ class SmallDisk:
 
     directory: Path
     cache: Path
+    python: str = sys.executable  # with MaxText
 
     @property
     def disk(self) -> Path:
@@ -58,12 +60,11 @@ class SmallDisk:
 
     def _hosts(self) -> str:
         """Each in a mount namespace of its own, in which what is mounted may change for it alone."""
-        started = (
-            f"SLIPWAY_HOST_INDEX={index} unshare -m "
-            f"{shlex.join(launch_command(self.directory / f'host{index}', self.cache, 20))} "
-            f">> host{index}/log 2>&1 & pid{index}=$!"
-            for index in range(2)
-        )
+        started: list[str] = []
+        for index in range(2):
+            command = [self.python, *launch_arguments(self.directory / f"host{index}", self.cache, 20)]
+            host = f"SLIPWAY_HOST_INDEX={index} unshare -m {shlex.join(command)} >> host{index}/log 2>&1"
+            started.append(f"{host} & pid{index}=$!")
         return "\n".join(started)
 
     def _status(self, index: int) -> HostStatus:

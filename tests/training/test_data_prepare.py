@@ -459,8 +459,8 @@ def test_a_full_disk_is_said_and_what_is_finished_is_used_later(
         check=False,
     )
     assert full.returncode == 1
-    assert full.stderr == (
-        "prepare: no space for out (File too large): free some, about twice the text, and run again to continue\n"
+    assert full.stderr.splitlines()[-1] == (  # a slow machine has said before how far it is
+        "prepare: no space for out (File too large): free some, about twice the text, and run again to continue"
     )
     assert not (tmp_path / "out" / "manifest.json").exists()
     prepared(corpus, "--text-key", "body", *SMALL, cwd=tmp_path)

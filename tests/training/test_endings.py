@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.training.cluster import ROOT
+from training.endings import Cause, Ending, how_it_ended, of_error, of_process
 from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase, write_status
 from training.metrics import Observer
 from training.plan import Plan
-from training.supervisor import run, translate
-from training.trainer import Ending, how_it_ended, last_word, why
+from training.supervisor import run
+from training.trainer import last_word
 
 PLAN = Plan(1, 4, "10.0.0.1:8482", 2, 8, 100, 64, "/c", "/s", "/m", 30, 600, 60, 0.0, {})
 
@@ -57,23 +58,41 @@ ABORT = -signal.SIGABRT
     ],
 )
 def test_end_that_the_training_could_not_explain(code: int, stderr: str, expected: str) -> None:
-    assert translate(code, stderr, PLAN, stopping=False) == (ExitCode.FAILED, expected)
+    ending = of_process(code, stderr, PLAN, stopping=False)
+    assert (ending.code, ending.reason) == (ExitCode.FAILED, expected)
+    assert (ending.cause is Cause.LOST_HOST) == ("host" in expected)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        ("UNAVAILABLE: Gloo all-reduce failed: Connection closed by peer", Cause.LOST_HOST),
+        ('UNAVAILABLE: Error writing "a/zarr.json" at gs://bucket/run/8: HTTP response code: 503', Cause.OUTSIDE),
+        ("429 POST https://storage.googleapis.com/upload: Too Many Requests", Cause.OUTSIDE),
+        ("The TPU is already in use by process with pid 1234", Cause.OUTSIDE),
+        ("403 GET https://storage.googleapis.com/b: does not have storage.objects.get access", Cause.TRAINING),
+        ("Incompatible shapes: (4, 503) and (4, 504)", Cause.TRAINING),
+    ],
+)
+def test_what_another_start_may_mend_is_told_from_what_comes_again(error: str, cause: Cause) -> None:
+    assert of_error(RuntimeError(error), None, hosts=2).cause is cause
 
 
 @pytest.mark.parametrize(("index", "other"), [(0, 1), (1, 0)])
 def test_of_two_hosts_the_other_is_named_when_an_exchange_breaks(index: int, other: int) -> None:
     plan = dataclasses.replace(PLAN, index=index, count=2)
     expected = f"host {other} was lost (in the middle of an exchange); see host {other} for why"
-    assert translate(ABORT, GLOO, plan, stopping=False) == (ExitCode.FAILED, expected)
+    ending = of_process(ABORT, GLOO, plan, stopping=False)
+    assert (ending.code, ending.reason) == (ExitCode.FAILED, expected)
 
 
 @pytest.mark.parametrize(("code", "stderr"), [(-signal.SIGKILL, ""), (ABORT, LOST_COORDINATOR)])
 def test_end_while_stopping_is_an_interruption(code: int, stderr: str) -> None:
-    assert translate(code, stderr, PLAN, stopping=True)[0] is ExitCode.INTERRUPTED
+    assert of_process(code, stderr, PLAN, stopping=True).code is ExitCode.INTERRUPTED
 
 
 def test_sigterm_of_the_training_alone_is_an_interruption() -> None:
-    assert translate(-signal.SIGTERM, "", PLAN, stopping=False)[0] is ExitCode.INTERRUPTED
+    assert of_process(-signal.SIGTERM, "", PLAN, stopping=False).code is ExitCode.INTERRUPTED
 
 
 @pytest.mark.parametrize(
@@ -106,7 +125,7 @@ def test_training_that_returned(completed: int, stop_reason: str | None, expecte
 def test_full_disk_is_found_below_other_errors() -> None:
     error = RuntimeError("Checkpointing failed.")
     error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
-    assert why(error, None) == (
+    assert of_error(error, None).reason == (
         "no space left on the disk: RuntimeError: Checkpointing failed.; the previous checkpoint stands"
     )
 
@@ -115,7 +134,7 @@ def test_of_a_long_message_the_cause_at_its_end_is_kept() -> None:
     """TensorStore's begins with what was written and where, and ends with the system's word."""
     where = "/output/run/checkpoints/8.orbax-checkpoint-tmp/" * 12
     error = ValueError(f'PERMISSION_DENIED: Error writing "count" at "{where}": Read-only file system [30]')
-    said = why(error, None)
+    said = of_error(error, None).reason
     assert said.startswith('the disk cannot be written any more: ValueError: PERMISSION_DENIED: Error writing "count"')
     assert said.endswith(": Read-only file system [30]; the previous checkpoint stands")
     assert len(said) < 520
@@ -123,11 +142,11 @@ def test_of_a_long_message_the_cause_at_its_end_is_kept() -> None:
 
 def test_a_device_without_memory_is_told_from_a_full_disk() -> None:
     error = RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.")
-    assert why(error, None) == f"out of device memory: RuntimeError: {error}"
+    assert of_error(error, None).reason == f"out of device memory: RuntimeError: {error}"
 
 
 def test_a_loss_that_is_no_number_says_what_to_change() -> None:
-    assert why(SystemExit(1), "NaN loss at step 3.") == (
+    assert of_error(SystemExit(1), "NaN loss at step 3.").reason == (
         "NaN loss at step 3: lower the learning rate or look at the data"
     )
 
@@ -152,7 +171,8 @@ def test_told_to_stop_just_before_the_training_starts_it_is_interrupted(tmp_path
     write_status(tmp_path, started)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        ended = run(PLAN, _Telling(tmp_path / "plan.json"), os.environ)
+        plan = dataclasses.replace(PLAN, index=0, count=1)
+        ended = run(plan, _Telling(tmp_path / "plan.json"), os.environ).status
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -165,7 +185,7 @@ def test_the_last_word_is_said_although_the_metrics_find_no_room(tmp_path: Path)
     source.write_text('{"step": 6.0, "learning/loss": 5.0}\n')
     status = HostStatus(Phase.TRAINING, 0.0, 0.0, 7, PLAN.steps)
     said = last_word(
-        Ending(ExitCode.FAILED, "no space left on the disk: it is full"),
+        Ending(ExitCode.FAILED, Cause.TRAINING, "no space left on the disk: it is full"),
         Observer(tmp_path, source, Path("/dev/full"), status, tokens_per_step=1),
         5,
     )
@@ -176,4 +196,4 @@ def test_the_last_word_is_said_although_the_metrics_find_no_room(tmp_path: Path)
 
 
 def test_cause_is_one_line() -> None:
-    assert why(ValueError("first\n\n second\nthird\nfourth"), None) == "ValueError: first second third"
+    assert of_error(ValueError("first\n\n second\nthird\nfourth"), None).reason == "ValueError: first second third"

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from training.metrics import Lived
-from training.standstill import UNMEASURED_S, Activity, Pace
+from training.standstill import UNMEASURED_S, Activity, Lived, Pace
 
 LEAST = 60.0
 
@@ -94,7 +93,7 @@ def test_after_the_last_step_nothing_stands_still() -> None:
 def test_time_in_which_the_process_did_not_run_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: seconds)
-    lived, before = Lived(), 0.0
+    lived, before = Lived(0.5), 0.0
     for _ in range(10):
         seconds += 0.5
         before = lived.now()

@@ -185,7 +185,7 @@ def test_every_boot_runs_it_and_only_a_change_restarts_training(tmp_path: Path, 
     unit = (tmp_path / "units" / "slipway.service").read_text()
     assert f'ExecStart=/bin/bash "{home}/run.sh"\n' in unit
     assert "Restart=on-failure\n" in unit
-    assert "RestartPreventExitStatus=2\n" in unit
+    assert "RestartPreventExitStatus=2 3\n" in unit
 
 
 def test_bootstrap_finds_its_variables_and_secrets(tmp_path: Path, server: ThreadingHTTPServer) -> None:

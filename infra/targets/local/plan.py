@@ -21,7 +21,11 @@ _PORTS = range(20000, 30000)  # below the range from which the kernel gives port
 def notices(settings: LocalSettings, spec: RunSpec) -> tuple[str, ...]:
     """What a reviewer should know. Raises SettingsError for what cannot work on this machine."""
     paths = of_stack(settings.stack)
-    _check_port(port(settings, paths), paths)
+    coordinator = port(settings, paths)
+    for each in (
+        (coordinator, coordinator + 1) if spec.hosts > 1 else (coordinator,)
+    ):  # training/peers.py has the second
+        _check_port(each, paths)
     return (_describe(spec), *_what_changes(paths, spec))
 
 
@@ -64,5 +68,5 @@ def _check_port(port: int, paths: StackPaths) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError:
             raise SettingsError(
-                f"coordinator port {port} is in use by another program; set `slipway:coordinator_port:` to a free one"
+                f"port {port} is in use by another program; set `slipway:coordinator_port:`; the next is taken too"
             ) from None

@@ -13,7 +13,7 @@ class LocalSettings(Settings):
     on_destroy: OnDestroy = OnDestroy.KEEP
     """`keep` or `delete` - what `pulumi destroy` does with the stack's checkpoints, metrics and prepared data."""
     coordinator_port: int = Field(0, ge=0, le=65535)
-    """Port of host 0's coordinator on target local; 0 picks one from the stack's name and the clone's path."""
+    """Port of host 0's coordinator on target local, the next one is taken too; 0 picks one from the clone's path."""
 
     @property
     def places(self) -> Places:

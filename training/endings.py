@@ -1,0 +1,143 @@
+"""Why a training ended, as a cause and one sentence. A leaf: standard library only, and nothing is asked or done.
+
+Owns the causes, and reading them out of exceptions, exit codes and the end of a training's stderr. Refuses to own what
+follows from a cause: the others are told by training/peers.py, another start is training/restarts.py's.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import signal
+from dataclasses import dataclass
+from enum import StrEnum
+
+from training.exit_codes import ExitCode
+from training.plan import Plan
+
+
+class Cause(StrEnum):
+    DONE = "done"
+    STOPPED = "stopped"  # told to, and saved
+    CUT_SHORT = "cut short"  # told to, before it could save
+    STANDSTILL = "standstill"
+    LOST_HOST = "lost host"  # another one is gone, and could not say why
+    OUTSIDE = "outside"  # a service or device that may be there again: worth another start
+    INPUT = "input"
+    TRAINING = "training"  # its own error, which comes again at the same step
+
+
+@dataclass(frozen=True)
+class Ending:
+    code: ExitCode
+    cause: Cause
+    reason: str
+
+
+# On CPU devices hosts exchange numbers through Gloo; the rest is JAX's word for a host that does not answer.
+_LOST_HOST = ("Gloo", "UNAVAILABLE", "Connection closed by peer", "Connection reset", "Socket closed", "heartbeat")
+_OF_A_STORE = re.compile(r"gs://|s3://|Error (reading|writing) ")
+# A store that is overloaded or away beyond its client's retries, a device that a process of before has not let go yet.
+_OUTSIDE = re.compile(
+    r"HTTP[a-z ]*:? ?(429|50[0234])\b|\b(429|50[0234]) (GET|POST|PUT|PATCH|DELETE|HEAD)\b|DEADLINE_EXCEEDED|"
+    r"Device or resource busy|already in use by (a )?process|Unable to initialize backend"
+)
+_UNHEALTHY = re.compile(r"tasks are unhealthy.*?:\n[\n ,]*(?P<tasks>\d[\d\n ,]*)")
+_GLOO_ABORT = re.compile(r"gloo::|Is there a distributed collective mismatch")  # by a thread of its own
+
+
+def how_it_ended(steps: int, completed: int, stop_reason: str | None) -> Ending:
+    """A training that returned, with `completed` steps in the newest checkpoint and what MaxText said of a stop."""
+    if completed == steps:
+        return Ending(ExitCode.FINISHED, Cause.DONE, f"all {steps} steps are done and saved")
+    if stop_reason and "SIGTERM" in stop_reason:
+        return Ending(ExitCode.INTERRUPTED, Cause.STOPPED, f"told to stop; {completed} of {steps} steps are saved")
+    reason = stop_reason or "MaxText stopped without a reason"
+    if "run out of training data" in reason:
+        reason = "out of training data"
+    said = f"{reason} after {completed} of {steps} steps (in the newest checkpoint)"
+    return Ending(ExitCode.FAILED, Cause.TRAINING, said)
+
+
+def is_lost_host(error: BaseException) -> bool:
+    """Whether it is an exchange with another host that failed, not one with a store."""
+    text = str(error)
+    return any(word in text for word in _LOST_HOST) and not _OF_A_STORE.search(text)
+
+
+def of_error(error: BaseException, stop_reason: str | None, hosts: int = 1) -> Ending:
+    """An exception that ended a training, by its most telling cause."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    text = " ".join(str(link) for link in chain)
+    full = any(isinstance(link, OSError) and link.errno == errno.ENOSPC for link in chain)
+    if full or "No space left on device" in text:
+        return _failed(f"no space left on the disk: {sentence(error)}; the previous checkpoint stands")
+    if "Read-only file system" in text:
+        return _failed(f"the disk cannot be written any more: {sentence(error)}; the previous checkpoint stands")
+    if "RESOURCE_EXHAUSTED" in text:
+        return _failed(f"out of device memory: {sentence(error)}")
+    if stop_reason and isinstance(error, SystemExit):
+        return _failed(f"{stop_reason.rstrip('.')}: lower the learning rate or look at the data")
+    return _failed(sentence(error), Cause.LOST_HOST if hosts > 1 and is_lost_host(error) else _cause_of(text))
+
+
+def of_process(code: int, stderr: str, plan: Plan, stopping: bool) -> Ending:
+    """What an end means that the training process did not explain itself; `stopping`: this host was told to stop.
+
+    code: its return code, negative for a signal. stderr: the end of it.
+    """
+    if stopping:
+        reason = "told to stop before it could save; the newest checkpoint stands"
+        return Ending(ExitCode.INTERRUPTED, Cause.CUT_SHORT, reason)
+    if -code == signal.SIGTERM:
+        return Ending(ExitCode.INTERRUPTED, Cause.CUT_SHORT, "told to stop before training began")
+    if lost := _lost_host(stderr, plan):
+        return _failed(lost, Cause.LOST_HOST)
+    if -code == signal.SIGKILL:
+        return _failed("killed (SIGKILL); if nobody did it, the machine ran out of memory: see `dmesg`")
+    lines = [line for line in stderr.splitlines() if line.strip() and not line.lstrip().startswith(("@", "***"))]
+    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    last = lines[-1][:300] if lines else "(none)"
+    return _failed(f"ended by {how} without a word of its own; last line of its log: {last}", _cause_of(last))
+
+
+def sentence(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {_shortened(' '.join(lines[:3]))}"
+
+
+def _failed(reason: str, cause: Cause = Cause.TRAINING) -> Ending:
+    return Ending(ExitCode.FAILED, cause, reason)
+
+
+def _cause_of(text: str) -> Cause:
+    return Cause.OUTSIDE if _OUTSIDE.search(text) else Cause.TRAINING
+
+
+def _lost_host(stderr: str, plan: Plan) -> str:
+    """Which host was missed and how, from what JAX's coordination service or Gloo wrote; else ''."""
+    if found := _UNHEALTHY.search(stderr):
+        lost = found["tasks"].replace(",", " ").split()
+        if str(plan.index) in lost:
+            return f"no host gave a sign of life for {plan.heartbeat_s} s, this one included: the machine stood still"
+        named = ", ".join(lost)
+        return f"host {named} was lost (no sign of life for {plan.heartbeat_s} s); see host {named} for why"
+    if "CoordinationService/RegisterTask" in stderr:
+        met = f"the {plan.count} hosts did not meet at {plan.coordinator} within {plan.connect_timeout_s} s"
+        return f"{met}; see the other hosts"
+    if "Failed to send RPC to coordination service" in stderr or "leader task was preempted" in stderr:
+        return f"host 0 was lost (the coordinator {plan.coordinator} is gone); see host 0 for why"
+    if not _GLOO_ABORT.search(stderr):
+        return ""
+    if plan.count == 2:
+        return f"host {1 - plan.index} was lost (in the middle of an exchange); see host {1 - plan.index} for why"
+    return "another host was lost in the middle of an exchange; see the host that ended first for why"
+
+
+def _shortened(text: str) -> str:
+    """Without its middle where it is long: TensorStore begins with what it did and ends with the cause."""
+    return text if len(text) <= 400 else f"{text[:180]} ... {text[-215:]}"
