@@ -52,6 +52,7 @@ class HostStatus:
     exit_code: int | None = None
     reason: str | None = None
     still_since: float | None = None  # of a training in which nothing has ended for half of the time that it may take
+    saved: int | None = None  # steps in the newest checkpoint
     at: str | None = None  # what the training is at, in a few words
     cause: str | None = None  # of its end: training/endings.py
 
@@ -70,9 +71,10 @@ def write_status(directory: Path, status: HostStatus) -> None:
 
 
 def read_status(directory: Path) -> HostStatus | None:
-    """The host's last word, or None where it has not spoken yet."""
+    """The host's last word, or None where it has not spoken yet. What a later release says besides is left out."""
     try:
         values = json.loads((directory / FILE_NAME).read_text())
     except FileNotFoundError:
         return None
-    return HostStatus(**(values | {"phase": Phase(values["phase"])}))
+    known = {field.name: values[field.name] for field in dataclasses.fields(HostStatus) if field.name in values}
+    return HostStatus(**(known | {"phase": Phase(values["phase"])}))

@@ -93,7 +93,7 @@ _STOPPED = re.compile(r"^(Training stopped: |Aborting training due to )(?P<reaso
 _EVALUATION_STARTS = "Starting eval after train step"
 _EVALUATION_ENDS = "Completed eval after train step"
 _SAVE_STARTS = "Saving checkpoint at step"
-_SAVE_ENDS = "CheckpointManager Save Finalize is done on all hosts"
+_SAVE_ENDS = re.compile(r"\[step=(?P<step>\d+)\] CheckpointManager Save Finalize is done on all hosts")
 _ABOUT_TO_TRUNCATE = "Completed eval step: 0,"
 
 
@@ -128,8 +128,9 @@ class Progress:
             self.pace.over()
         elif _SAVE_STARTS in message:
             self.pace.began(Activity.SAVE, lived)
-        elif _SAVE_ENDS in message:
+        elif found := _SAVE_ENDS.search(message):
             self.pace.ended(Activity.SAVE, lived)
+            self.status = replace(self.status, saved=int(found["step"]) + 1)
         elif message.startswith(_EVALUATION_STARTS):
             self._evaluation_began = at
             self.pace.began(Activity.EVALUATION, lived)

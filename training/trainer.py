@@ -55,7 +55,9 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     plan = load(plan_path)
     directory = plan_path.parent
     resumed = _completed(plan)
-    status = HostStatus(Phase.STARTING, plan.started, time.time(), resumed, plan.steps, resumed_from=resumed or None)
+    status = HostStatus(
+        Phase.STARTING, plan.started, time.time(), resumed, plan.steps, resumed_from=resumed or None, saved=resumed
+    )
     end = _End()
 
     def failed(error: BaseException) -> None:

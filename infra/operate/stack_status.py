@@ -61,7 +61,8 @@ def cells(host: HostView) -> tuple[str, ...]:
     eta = f"ETA {duration(host.eta_s)}" if host.eta_s is not None else ""
     if host.still_since is not None:
         eta = f"nothing has ended since {datetime.fromtimestamp(host.still_since):%H:%M:%S}"
-    return (f"host {host.index}", host.phase, step, loss, speed, eta, host.reason)
+    unsaved = f"{host.step - host.saved} steps unsaved" if host.running and host.step and host.saved is not None else ""
+    return (f"host {host.index}", host.phase, step, unsaved, loss, speed, eta, host.reason)
 
 
 def line(host: HostView) -> str:

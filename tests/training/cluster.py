@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from training.host_status import HostStatus, Phase, read_status
+from training.host_status import FILE_NAME, HostStatus, Phase, read_status
 from training.run_spec import RunSpec
 
 ROOT = Path(__file__).parents[2]
@@ -124,6 +124,7 @@ class Cluster:
         directory = self.directory / f"host {index}"
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "run_spec.yaml").write_text(spec.to_yaml())
+        (directory / FILE_NAME).unlink(missing_ok=True)
         own = {
             "SLIPWAY_HOST_INDEX": str(index),
             "SLIPWAY_HOST_COUNT": str(spec.hosts),

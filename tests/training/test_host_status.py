@@ -17,6 +17,12 @@ def test_written_status_is_read(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["status.json"]
 
 
+def test_status_of_another_release_is_read(tmp_path: Path) -> None:
+    """The operator's may be older than the host's, and newer."""
+    (tmp_path / "status.json").write_text('{"phase": "training", "started": 1, "updated": 2, "mood": "good"}')
+    assert read_status(tmp_path) == HostStatus(Phase.TRAINING, 1, 2)
+
+
 def test_reader_never_sees_half_a_status(tmp_path: Path) -> None:
     write_status(tmp_path, FULL)
     done = threading.Event()

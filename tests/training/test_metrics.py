@@ -188,3 +188,14 @@ def test_what_the_main_thread_logs_it_raises_itself(tmp_path: Path) -> None:
     except OSError:
         observer.handle(logging.makeLogRecord({"msg": "raised", "levelno": logging.ERROR, "exc_info": sys.exc_info()}))
     assert heard == []
+
+
+def test_what_is_saved_is_known_when_all_hosts_have_written_it() -> None:
+    """Orbax's own lines."""
+    progress = Progress(STATUS, SpeedMeter(10))
+    thread = "[process=0][thread=save_finalize][step=7] CheckpointManager Save Finalize is"
+    progress.log_record("[process=0] Saving checkpoint at step 7", 1.0)
+    progress.log_record(f"{thread} syncing with other hosts...", 2.0)
+    assert progress.status.saved is None
+    progress.log_record(f"{thread} done on all hosts.", 3.0)
+    assert progress.status.saved == 8

@@ -63,10 +63,11 @@ def test_the_reason_is_the_failed_hosts_own() -> None:
 
 def test_a_host_line() -> None:
     status = stack_status("s", [host(0, "training")])
-    assert cells(status.hosts[0])[:6] == (
+    assert cells(status.hosts[0])[:7] == (
         "host 0",
         "training",
         "step 5/10",
+        "",
         "loss 3.250",
         "7,000 tokens/s",
         "ETA 1m01s",
@@ -76,13 +77,19 @@ def test_a_host_line() -> None:
 
 def test_a_host_in_which_nothing_ends_says_since_when_and_no_eta() -> None:
     still = dataclasses.replace(HOST, eta_s=61.0, still_since=datetime(2026, 11, 25, 3, 4, 5).timestamp())
-    assert cells(still)[5] == "nothing has ended since 03:04:05"
+    assert cells(still)[6] == "nothing has ended since 03:04:05"
+
+
+def test_what_would_be_lost_now_is_said_of_a_host_that_trains() -> None:
+    saved = dataclasses.replace(HOST, phase="training", step=5, saved=3)
+    assert cells(saved)[3] == "2 steps unsaved"
+    assert cells(dataclasses.replace(saved, phase="finished"))[3] == ""
 
 
 def test_json_has_each_hosts_fields_and_what_its_target_alone_knows_side_by_side() -> None:
     (row,) = json.loads(json.dumps(stack_status("s", [HOST]).to_json()))["hosts"]
     known = {"index", "phase", "step", "steps", "loss", "tokens_per_s", "eta_s", "pid", "reason"}  # since 0.1.0
-    assert row.keys() == known | {"slice", "name", "bundle", "age_s", "still_since"}
+    assert row.keys() == known | {"slice", "name", "bundle", "age_s", "still_since", "saved"}
     assert (row["pid"], row["eta_s"], row["age_s"]) == (42, 61, 1.5)
 
 

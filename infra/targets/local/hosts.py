@@ -112,5 +112,6 @@ def _view(host: HostState, hosts_per_slice: int) -> HostView:
         tokens_per_s=status.tokens_per_s if status else None,
         eta_s=status.eta_s if status and running else None,
         still_since=status.still_since if status and running else None,
+        saved=status.saved if status else None,
         detail={"pid": record.pid if running else None},
     )

@@ -1,0 +1,269 @@
+"""Lives of a training that comes to harm several times and has to end with the losses of one that did not.
+
+`make soak N=40 SEED=1` lives N of them: two hosts, real MaxText, on small file systems in user and
+mount namespaces. What comes when is drawn by seed and number, so that a life can be lived again alone; lives that are
+done are in a file and are not lived again. The last line says how many were bit-equal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.training.cluster import PATIENCE_S, ROOT, Cluster, LaunchedHost, record, wait_until
+from training.data.identity import read_manifest
+from training.run_spec import DataSpec, MaxTextValue, RunSpec
+
+STEPS, SAVE_EVERY, HOSTS = 60, 7, 2
+STANDSTILL_S = 10
+_VOCABULARY = 512
+_UNFINISHED = "orbax-checkpoint-tmp"  # in the name of what a save has not finished
+
+_MODEL: dict[str, MaxTextValue] = {
+    "per_device_batch_size": 1,
+    "max_target_length": 32,
+    "base_emb_dim": 32,
+    "base_num_query_heads": 2,
+    "base_num_kv_heads": 2,
+    "base_mlp_dim": 64,
+    "base_num_decoder_layers": 1,
+    "head_dim": 16,
+    "vocab_size": _VOCABULARY,
+    "attention": "dot_product",
+    "dropout_rate": 0.1,
+    "checkpoint_period": SAVE_EVERY,
+    "eval_interval": 2 * SAVE_EVERY,
+    "save_checkpoint_on_start": False,
+    "enable_tensorboard": False,
+    "learning_rate_schedule_steps": 1000,
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One life's hosts and disk while they run. `victim` is the host that comes to harm, where it is one."""
+
+    cluster: Cluster
+    hosts: list[LaunchedHost]
+    victim: int
+    disk: Path
+
+    def checkpoints(self) -> list[str]:
+        directory = self.disk / "run" / "checkpoints"
+        return [entry.name for entry in directory.iterdir()] if directory.is_dir() else []
+
+    def end(self) -> None:
+        """Until all have ended, in whatever way."""
+        for host in self.hosts:
+            host.end()
+
+
+def kill_host(trial: Trial) -> None:
+    trial.hosts[trial.victim].kill_group()
+
+
+def kill_training(trial: Trial) -> None:
+    os.kill(trial.hosts[trial.victim].trainer, signal.SIGKILL)
+
+
+def kill_all(trial: Trial) -> None:
+    for host in trial.hosts:
+        host.kill_group()
+
+
+def terminate(trial: Trial) -> None:
+    trial.hosts[trial.victim].process.send_signal(signal.SIGTERM)
+
+
+def freeze(trial: Trial) -> None:
+    """Until the others have ended by it."""
+    victim = trial.hosts[trial.victim]
+    os.killpg(victim.process.pid, signal.SIGSTOP)
+    try:
+        for host in trial.hosts:
+            if host is not victim:
+                host.end()
+    finally:
+        os.killpg(victim.process.pid, signal.SIGCONT)
+
+
+def tear(trial: Trial) -> None:
+    """Killed in the middle of a save: the machine's, or one host's."""
+    wait_until("a save", lambda: any(_UNFINISHED in name for name in trial.checkpoints()))
+    (kill_all if trial.victim == 0 else kill_host)(trial)
+
+
+def fill_disk(trial: Trial) -> None:
+    ballast = trial.disk / "ballast"
+    try:
+        with ballast.open("wb") as file:
+            while True:
+                file.write(bytes(1 << 16))
+                file.flush()
+    except OSError:
+        trial.end()
+    ballast.unlink()
+
+
+def spoil_disk(trial: Trial) -> None:
+    """As a kernel does that has met an error of the disk."""
+    subprocess.run(["mount", "-o", "remount,ro", str(trial.disk)], check=True)
+    trial.end()
+    subprocess.run(["mount", "-o", "remount,rw", str(trial.disk)], check=True)
+
+
+HARMS: tuple[Callable[[Trial], None], ...] = (
+    kill_host, kill_training, kill_all, terminate, freeze, tear, fill_disk, spoil_disk,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Lives:
+    """`directory` keeps the data, the compiled programs and the life without harm; disks are mounted in it."""
+
+    directory: Path
+    seed: int
+
+    def prepare(self) -> None:
+        """What all lives share, once."""
+        if (self.directory / "reference.json").exists():
+            return
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        self._text()
+        disk = self._disk("reference")
+        cluster = Cluster(self.directory / "hosts", self.directory / "cache")
+        for host in cluster.run(self._spec(disk)):
+            assert host.process.returncode == 0, host.log[-4000:]
+        (self.directory / "reference.json").write_text(json.dumps(_curves(disk)))
+        self._unmount(disk)
+
+    def live(self, number: int) -> str:
+        """Empty, or what differs."""
+        dice = random.Random(f"{self.seed} {number}")
+        name = f"life {number}"
+        disk = self._disk(name)
+        cluster = Cluster(self.directory / name, self.directory / "cache", standstill_s=STANDSTILL_S)
+        told: list[str] = []
+        began = time.monotonic()
+        try:
+            for step in sorted(dice.sample(range(2, STEPS - 5), dice.randint(1, 3))):
+                harm, victim = dice.choice(HARMS), dice.randrange(HOSTS)
+                told.append(f"{harm.__name__} of host {victim} at step {step}")
+                hosts = cluster.start(self._spec(disk))
+                _wait_for_step(hosts, step)
+                harm(Trial(cluster, hosts, victim, disk))
+                for host in hosts:
+                    host.end()
+            for host in cluster.run(self._spec(disk)):
+                assert host.process.returncode == 0, host.log[-4000:]
+            found = _differences(json.loads((self.directory / "reference.json").read_text()), _curves(disk))
+        finally:
+            cluster.clean_up()
+            self._unmount(disk)
+        said = f"life {number}: {', '.join(told)}; {time.monotonic() - began:.0f} s; {found or 'bit-equal'}"
+        print(said, flush=True)
+        if not found:
+            shutil.rmtree(self.directory / name)
+        return found
+
+    def _text(self) -> None:
+        words = [f"word{n % 97} and number {n * 7919 % 1000}." for n in range(12000)]
+        for document in range(60):
+            text = " ".join(words[document * 200 : (document + 1) * 200])
+            (self.directory / f"{document}.txt").write_text(text)
+        command = [sys.executable, "-m", "training.data.prepare", f"{self.directory}/*.txt"]
+        command += ["--out", str(self.directory / "data"), "--vocab-size", str(_VOCABULARY), "--processes", "1"]
+        command += ["--record-bytes", "512", "--heldout-fraction", "0.05"]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+
+    def _spec(self, disk: Path) -> RunSpec:
+        data = self.directory / "data"
+        content = DataSpec(str(data), read_manifest(data).content, 2)
+        return RunSpec("soak", "run", "cpu", 1, HOSTS, 2, STEPS, str(disk), content, _MODEL)
+
+    def _disk(self, name: str) -> Path:
+        disk = self.directory / f"{name} disk"
+        disk.mkdir(exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=60m", "none", str(disk)], check=True)
+        return disk
+
+    def _unmount(self, disk: Path) -> None:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+        disk.rmdir()
+
+
+def _wait_for_step(hosts: list[LaunchedHost], step: int) -> None:
+    """Until all are there, or have ended: a life that resumes beyond the step meets its harm at once."""
+
+    def there(host: LaunchedHost) -> bool:
+        status = host.status if host.phase else None
+        return host.process.poll() is not None or bool(status and status.first_step_at and status.step >= step)
+
+    wait_until(f"step {step}", lambda: all(there(host) for host in hosts), PATIENCE_S)
+
+
+_CURVES = {"learning/loss": "loss", "eval/avg_loss": "held-out loss"}
+
+
+def _curves(disk: Path) -> list[list[tuple[str, int, float]]]:
+    """What was recorded of each host, steps that were done twice included: curve, step, value."""
+    return [
+        [
+            (curve, int(line["step"]), line[key])
+            for line in record(disk, "run", host)
+            for key, curve in _CURVES.items()
+            if key in line
+        ]
+        for host in range(HOSTS)
+    ]
+
+
+def _differences(reference: list[list[tuple[str, int, float]]], found: list[list[tuple[str, int, float]]]) -> str:
+    """A step at which a host was stopped or killed may be missing, the last one may not."""
+    wrong: list[str] = []
+    for host, (expected, got) in enumerate(zip(reference, found, strict=True)):
+        values = {(curve, step): value for curve, step, value in expected}
+        missing = {(curve, STEPS - 1) for curve in _CURVES.values()} - {(curve, step) for curve, step, _ in got}
+        wrong += [f"host {host} has no {curve} of step {step}" for curve, step in sorted(missing)]
+        wrong += [
+            f"host {host}: {curve} of step {step} is {value}, not {values.get((curve, step))}"
+            for curve, step, value in got
+            if values.get((curve, step)) != value
+        ]
+    return "; ".join(wrong[:3])
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="tests.training.lives", description="Lives of a training that comes to harm.")
+    parser.add_argument("lives", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first life")
+    parser.add_argument("--directory", type=Path, required=True, help="kept between calls; made where it is missing")
+    options = parser.parse_args(arguments)
+    lives = Lives(options.directory.absolute(), options.seed)
+    lives.prepare()
+    done = lives.directory / f"seed-{options.seed}.json"
+    results: dict[str, str] = json.loads(done.read_text()) if done.exists() else {}
+    numbers = range(options.first, options.first + options.lives)
+    for number in numbers:
+        if results.get(str(number)) != "":
+            results[str(number)] = lives.live(number)
+            done.write_text(json.dumps(results))
+    equal = sum(not results[str(number)] for number in numbers)
+    print(f"{equal} of {options.lives} bit-equal")
+    return 0 if equal == options.lives else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
