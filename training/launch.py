@@ -22,7 +22,7 @@ from typing import NoReturn
 
 import yaml
 
-from training import peers, run_spec, supervisor
+from training import notice, peers, run_spec, supervisor
 from training.checkpoints import checkpoint_directory, completed_steps, is_remote
 from training.data.identity import DataError
 from training.data.prepared import read_prepared
@@ -48,6 +48,7 @@ class StoppedError(Exception):
     """SIGTERM or SIGINT before the training process was started."""
 
 
+_NOTICE_POLL_S = 5.0
 _BAD_INPUT = (InputError, RunSpecError, HostError, ConfigError, FlagError, MeshError, DataError)
 
 
@@ -99,6 +100,7 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
             reason = f"nothing left to train: a checkpoint holds {done} steps, and steps is {spec.steps}"
             return _ended(directory, dataclasses.replace(status, step=done), ExitCode.FINISHED, reason), None
         environ = environment()
+        _wait_for_the_platform(directory, status, environ)
         host = who_am_i(environ, metadata_reader(environ))
         plan, child_environ = prepare(spec, host, environ, options, status.started)
         path = plan.save(directory)
@@ -113,6 +115,17 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
         return _ended(directory, status, ExitCode.INTERRUPTED, "told to stop before training began"), None
     end = supervisor.run(plan, path, child_environ)
     return end.status, end
+
+
+def _wait_for_the_platform(directory: Path, status: HostStatus, environ: Mapping[str, str]) -> None:
+    """A host that is about to end, or has its maintenance, does not begin: all would stop for it again at once."""
+    said = ""
+    while now := notice.standing(environ):
+        if now != said:
+            said = now
+            write_status(directory, dataclasses.replace(status, reason=f"waits: {said}"))
+            print(f"slipway: waits: {said}", flush=True)
+        time.sleep(_NOTICE_POLL_S)
 
 
 def _wait(directory: Path, end: supervisor.End, wait_s: float) -> HostStatus | None:

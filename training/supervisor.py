@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from training import notice
 from training.endings import Cause, Ending, of_process
 from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase, read_status, write_status
@@ -55,6 +56,7 @@ def run(plan: Plan, plan_path: Path, environ: Mapping[str, str]) -> End:
     supervisor = _Supervisor(plan, plan_path)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, supervisor.told_to_stop)
+    notice.watch(environ, supervisor.notified)
     with Peers(plan.index, plan.count, plan.coordinator, supervisor.hear) as peers:
         return supervisor.supervise(environ, peers)
 
@@ -67,6 +69,7 @@ class _Supervisor:
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._stopping = False
+        self._notice = ""
 
     def supervise(self, environ: Mapping[str, str], peers: Peers) -> End:
         code, stderr = self._train(environ)
@@ -80,7 +83,9 @@ class _Supervisor:
             if self._stopping:  # meanwhile, maybe
                 ending = of_process(code, stderr, self._plan, stopping=True)
             status = status.ended(ending.code, ending.reason, ending.cause)
-            write_status(self._directory, status)
+        if self._notice:
+            status = dataclasses.replace(status, reason=f"{self._notice}: {status.reason}")
+        write_status(self._directory, status)
         own = Ending(ExitCode(status.exit_code or 0), Cause(status.cause or Cause.TRAINING), status.reason or "")
         told = self._order is not None and heard is not None
         word = Word(self._plan.index, own.cause in _FOR_ALL and not told, own, status.step, status.at or "starting")
@@ -92,6 +97,13 @@ class _Supervisor:
     def hear(self, word: Word) -> None:
         """Another host's word by which this one's training ends too."""
         self._end(word.told())
+
+    def notified(self, said: str) -> None:
+        """The platform's notice: as told to stop, which makes all hosts save."""
+        if not self._stopping and not self._over.is_set():
+            self._notice = said
+            print(f"slipway: {said}; saving", flush=True)
+            self.told_to_stop(signal.SIGTERM, None)
 
     def told_to_stop(self, number: int, frame: FrameType | None) -> None:
         """Pass a SIGTERM on. JAX swallows it until the next step, so before the first one there is nothing to await."""

@@ -6,7 +6,9 @@ and, for the library's probe, `GCE_METADATA_IP` point clients here.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import threading
 from urllib.parse import parse_qs, urlsplit
 
 from infra.emulators.http_server import EmulatorHandler, HttpEmulator
@@ -29,8 +31,27 @@ class MetadataServer(HttpEmulator):
             "instance/id": "1",
             "instance/zone": "projects/1/zones/europe-west4-a",
             "instance/preempted": "FALSE",
+            "instance/maintenance-event": "NONE",
         } | {f"instance/attributes/{name}": value for name, value in (attributes or {}).items()}
+        self.changed = threading.Condition()
         super().__init__(_Handler)
+
+    def change(self, name: str, value: str) -> None:
+        """Another value, which ends the long polls that wait for it."""
+        with self.changed:
+            self.values[name] = value
+            self.changed.notify_all()
+
+    def etag(self, name: str) -> str:
+        return hashlib.sha256(self.values.get(name, "").encode()).hexdigest()[:16]
+
+    def wait_for_change(self, path: str) -> None:
+        """As `?wait_for_change=true&last_etag=..&timeout_sec=..` does."""
+        name, _, query = path.partition("?")
+        asked = {key: values[0] for key, values in parse_qs(query).items()}
+        if asked.get("wait_for_change") == "true":
+            with self.changed:
+                self.changed.wait_for(lambda: self.etag(name) != asked.get("last_etag"), int(asked["timeout_sec"]))
 
     def answer(self, path: str) -> tuple[int, str, str]:
         """Status, content type and body for a path below /computeMetadata/v1/."""
@@ -69,7 +90,9 @@ class _Handler(EmulatorHandler):
         else:
             owner.requests.append(parts.path)
             below = self.path.removeprefix(ROOT)
+            owner.wait_for_change(below)
             status, kind, body = owner.answer(below) if below != self.path else (404, "text/html", "not found")
-        self.send(status, {"Metadata-Flavor": "Google", "Content-Type": kind}, body.encode())
+        etag = owner.etag(parts.path.removeprefix(ROOT))
+        self.send(status, {"Metadata-Flavor": "Google", "Content-Type": kind, "ETag": etag}, body.encode())
 
     do_GET = _serve  # noqa: N815 (http.server's name)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.emulators.metadata_server import MetadataServer
 from tests.training.cluster import (
     ROOT,
     Cluster,
@@ -178,6 +179,22 @@ def test_stopped_run_saves_exits_75_and_resumes_bit_exact(straight: Straight, cl
     assert {step: loss for step, loss in resumed.items() if step < STEPS} == {
         step: loss for step, loss in reference.items() if step != stopped_at - 1
     }
+
+
+def test_the_platforms_notice_saves_and_no_start_follows_while_it_stands(cluster: Cluster) -> None:
+    with MetadataServer() as server:
+        spec, environ = spec_of(cluster.directory / "out", None, hosts=1), {"GCE_METADATA_HOST": server.host}
+        [host] = cluster.start(dataclasses.replace(spec, steps=1_000_000), environ=environ)
+        host.wait_for_step(5)
+        server.change("instance/preempted", "TRUE")
+        assert host.end() == ExitCode.INTERRUPTED, host.log[-3000:]
+        assert str(host.status.reason).startswith("the platform preempts this host: told to stop; ")
+        assert host.status.saved == host.status.step > 5
+        [again] = cluster.start(spec, environ=environ)
+        wait_until("its wait", lambda: "slipway: waits: the platform preempts this host" in again.log)
+        again.process.send_signal(signal.SIGTERM)
+        assert again.end() == ExitCode.INTERRUPTED
+        assert "slipway: 1 hosts" not in again.log, "no training was started"
 
 
 def test_stop_before_the_first_step_is_immediate_and_resumable(cluster: Cluster, data: DataSpec) -> None:
