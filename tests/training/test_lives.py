@@ -12,8 +12,7 @@ from tests.training.cluster import ROOT, plain_environment
 
 def test_a_training_that_comes_to_harm_ends_with_the_same_losses(tmp_path: Path) -> None:
     seed = "2" if SOAK else "1"
-    command = [sys.executable, "-m", "tests.training.lives", "3", "--seed", seed, "--directory", str(tmp_path / "lives")]
-    done = subprocess.run(
-        ["unshare", "-Urm", *command], cwd=ROOT, env=plain_environment(), capture_output=True, text=True, check=False
-    )
+    command = ["unshare", "-Urm", sys.executable, "-m", "tests.training.lives", "3", "--seed", seed]
+    command += ["--directory", str(tmp_path / "lives")]
+    done = subprocess.run(command, cwd=ROOT, env=plain_environment(), capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1:] == ["3 of 3 bit-equal"], done.stdout + done.stderr[-3000:]
