@@ -26,11 +26,6 @@ class Tier(StrEnum):
     FLEX_START = "flex-start"  # v2alpha1's; the slice is taken back after max_runtime
 
 
-class FitCheck(StrEnum):
-    CHECKED = "checked"
-    UNCHECKED = "unchecked"
-
-
 def _tier(value: object) -> object:
     return Tier.SPOT if value == "best-effort" else value  # the old name of spot
 
@@ -65,10 +60,6 @@ class Terms(Owned, Settings):
     """Length of the run that its cost is computed from, like 24h. Only tier flex-start ends with it (at most 7d)."""
     price_usd_per_chip_hour: Absent[Usd] = None
     """Your own price, instead of the list price of infra/hardware.yaml."""
-    fit: FitCheck = FitCheck.CHECKED
-    """`checked` or `unchecked` - whether `up` needs the TPU compiler's word that the train step fits the HBM."""
-    fit_timeout_s: Annotated[int, Field(ge=1, le=86_400)] = 300
-    """How many seconds a preview may compile for an answer that is not known yet."""
 
     def check_place(self) -> None:
         row = self.row

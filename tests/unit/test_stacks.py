@@ -19,8 +19,8 @@ from infra.commands.main import app
 from infra.hardware import Api
 from infra.operate.new_stack import MODELS, SALT, NewStack, model_for, text
 from infra.paths import STACKS
-from infra.preview import compare, planned_changes, stack_facts
-from infra.preview.stack_plan import decide
+from infra.preview import compare, planned_changes
+from infra.preview.stack_plan import decide, facts_of
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_text, stack_names
@@ -86,7 +86,8 @@ def agree(tpu: TpuVmSettings) -> None:
     row, spec = tpu.row, run_plan.of_stack(tpu)
     script = startup_script(host_script(tpu, "0" * 16), "true")
     request = request_inputs(tpu, script)
-    facts = stack_facts.of(tpu, spec)
+    facts = facts_of(tpu)
+    assert facts
     assert (facts.slices, facts.hosts, facts.chips) == (spec.slices, spec.hosts, row.chips * tpu.slices)
     assert spec.devices == row.devices * tpu.slices
     assert request.nodes == len(tpu.nodes) == spec.slices
