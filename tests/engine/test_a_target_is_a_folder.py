@@ -120,6 +120,16 @@ def test_a_target_without_google(clone: Clone, cluster: Path) -> None:
         assert left_out.stderr.startswith(f"error: {sentence}")
 
 
+def test_a_new_stack_has_the_keys_of_its_target_alone(clone: Clone) -> None:
+    new = clone.run("slipway", *"stack new h100-1 --target demo-cluster --variant new --set cluster=/a/cluster".split())
+    assert new.returncode == 0, said(new)
+    path = clone.directory / "stacks" / f"Pulumi.{CLUSTER}.new.yaml"
+    config = yaml.safe_load(path.read_text())["config"]
+    path.unlink()
+    assert config["slipway:cluster"] == "/a/cluster"
+    assert not config.keys() & {"slipway:project", "slipway:zones"}
+
+
 def test_what_is_paid_for_is_declared_behind_a_guard(clone: Clone, cluster: Path) -> None:
     declare = clone.directory / "infra" / "targets" / "demo_cluster" / "declare.py"
     whole = declare.read_text()
