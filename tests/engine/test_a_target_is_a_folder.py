@@ -121,7 +121,8 @@ def test_a_target_without_google(clone: Clone, cluster: Path) -> None:
 
 
 def test_a_new_stack_has_the_keys_of_its_target_alone(clone: Clone) -> None:
-    new = clone.run("slipway", *"stack new h100-1 --target demo-cluster --variant new --set cluster=/a/cluster".split())
+    words = "stack new h100-1 --target demo-cluster --variant new --set cluster=/a/cluster"
+    new = clone.run("slipway", *words.split())
     assert new.returncode == 0, said(new)
     path = clone.directory / "stacks" / f"Pulumi.{CLUSTER}.new.yaml"
     config = yaml.safe_load(path.read_text())["config"]
