@@ -22,6 +22,7 @@ from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import FitCheck, Settings, SettingsError, StackSettings
 from infra.stack_file.terms import Terms
 from infra.targets import registry
+from infra.targets.contract import PaidContract
 from infra.targets.places import in_bucket
 from training.run_spec import RunSpec
 
@@ -55,6 +56,12 @@ def decide(settings: StackSettings, buying: bool = False, progress: Progress | N
     if not isinstance(settings, Settings):
         seen = registry.of(settings.target).notices(settings, None)
         return StackPlan(settings, (*seen, *_placeholder(settings, buying)))
+    target = registry.of(settings.target)
+    if isinstance(settings, Terms) and not isinstance(target, PaidContract):
+        raise SettingsError(
+            f"stacks of target {target.name} are paid for, but it does not say what is billed, so nobody would find "
+            f"what a killed `up` leaves; make its contract a PaidContract (docs/adding-a-target.md)"
+        )
     spec = run_plan.of_stack(settings)
     facts, warnings, lines = None, _placeholder(settings, buying), ()
     if isinstance(settings, Terms) or settings.row.platform in judge.JUDGED:
@@ -68,7 +75,7 @@ def decide(settings: StackSettings, buying: bool = False, progress: Progress | N
     conflict = None if in_bucket(spec.output_directory) else records.conflict(records.read(spec), spec)
     if conflict:
         raise SettingsError(conflict)
-    seen = (*registry.of(settings.target).notices(settings, spec), *run_data.notices(spec))
+    seen = (*target.notices(settings, spec), *run_data.notices(spec))
     software = host_software(settings, spec)
     notices = (*lines, *seen, *software.notices, *warnings)
     return TrainingPlan(settings, notices, spec, software, facts)

@@ -67,6 +67,10 @@ class CloudTrainingSettings(CloudSettings, Terms):
         return self.zones[0].rpartition("-")[0]
 
     @property
+    def billed_in(self) -> str:
+        return self.project
+
+    @property
     def names(self) -> Names:
         return names.of(self.project, self.place, self.prefix)
 

@@ -6,6 +6,7 @@ prices and what follows of a limit (infra/preview/).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -60,6 +61,11 @@ class Terms(Owned, Settings):
     """Length of the run that its cost is computed from, like 24h. Only tier flex-start ends with it (at most 7d)."""
     price_usd_per_chip_hour: Absent[Usd] = None
     """Your own price, instead of the list price of infra/hardware.yaml."""
+
+    @property
+    @abstractmethod
+    def billed_in(self) -> str:
+        """Where it may leave something billed: a project, or what stands for one."""
 
     def check_place(self) -> None:
         row = self.row
