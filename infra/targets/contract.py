@@ -16,7 +16,7 @@ from infra.targets.errors import TRAINS_NOTHING, NotOfferedError
 if TYPE_CHECKING:
     from infra.targets.billed import Billed
     from infra.targets.hosts import Hosts
-    from infra.targets.needs import Needs
+    from infra.targets.needs import Finding, Needs
     from training.run_spec import RunSpec
 
 
@@ -68,6 +68,10 @@ class TargetContract[S, P](ABC):
 
     def resources(self) -> tuple[Any, ...]:
         """Its own resources of our provider (infra/providers/resource.py)."""
+        return ()
+
+    def on_this_machine(self, settings: S) -> Sequence[Finding]:
+        """What its stacks need of this machine (a kubeconfig, a tool) and whether it is there: for `slipway doctor`."""
         return ()
 
     def needs(self, settings: S) -> Needs | None:

@@ -194,6 +194,19 @@ def test_doctor(clone: Clone) -> None:
     assert {"project", "APIs", "roles", "quota", "foundation"} <= findings.keys()
 
 
+def test_doctor_asks_of_this_machine_what_a_target_needs_of_it(clone: Clone, cluster: Path) -> None:
+    def finding() -> tuple[str, str]:
+        asked = json.loads(clone.run("slipway", "doctor", CLUSTER, "--json").stdout)
+        return next((each["verdict"], each["said"]) for each in asked if each["what"] == "cluster")
+
+    assert finding() == ("ok", f"{cluster} is reached from here")
+    settings(clone, cluster / "moved")
+    assert finding() == (
+        "wrong",
+        f"there is no {cluster / 'moved'}; write the directory of a cluster as `slipway:cluster`",
+    )
+
+
 def test_an_unknown_key_is_a_sentence_about_its_keys(clone: Clone) -> None:
     path = clone.directory / "stacks" / "Pulumi.demo-vm-v6e-8.wrong.yaml"
     path.write_text((path.with_name(f"Pulumi.{STACK}.yaml")).read_text() + "  slipway:zonse: [a]\n")
