@@ -15,7 +15,7 @@ from infra.operate.new_stack import OWNER, NewStack, text
 from infra.paths import stack_file
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError
-from infra.stack_file.terms import Tier
+from infra.tiers import Tier
 
 app = typer.Typer(no_args_is_help=True)
 

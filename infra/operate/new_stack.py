@@ -17,10 +17,11 @@ from infra.hardware import Accelerator
 from infra.names import PLACEHOLDER_PROJECT
 from infra.preview.fit.model_sizes import STATE_BYTES
 from infra.stack_file.settings import SettingsError
-from infra.stack_file.terms import Terms, Tier
+from infra.stack_file.terms import Terms
 from infra.targets import registry
 from infra.targets.contract import TargetContract
 from infra.targets.registry import Target
+from infra.tiers import Tier
 
 # The salt of the empty passphrase, as in every shipped stack: without one, the first command would change the file.
 SALT = "v1:zN36BGtrBVI=:v1:lfYQD51tTypdvAZa:aWaSSGYADAuzF4AGrka6BrAIPGZ+lg=="

@@ -7,7 +7,6 @@ prices and what follows of a limit (infra/preview/).
 from __future__ import annotations
 
 from abc import abstractmethod
-from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field
@@ -15,16 +14,7 @@ from pydantic import BeforeValidator, Field
 from infra import durations
 from infra.hardware import Api
 from infra.stack_file.settings import Absent, Owned, Settings, SettingsError, StackSettings, Workload
-
-
-class Tier(StrEnum):
-    """On which terms the zone gives its chips."""
-
-    ON_DEMAND = "on-demand"
-    SPOT = "spot"
-    RESERVED = "reserved"
-    GUARANTEED = "guaranteed"
-    FLEX_START = "flex-start"  # v2alpha1's; the slice is taken back after max_runtime
+from infra.tiers import Tier
 
 
 def _tier(value: object) -> object:

@@ -24,12 +24,12 @@ from infra.preview.stack_plan import decide, facts_of
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_text, stack_names
-from infra.stack_file.terms import Tier
 from infra.targets.local.settings import LocalSettings
 from infra.targets.registry import Target
 from infra.targets.tpu_vm.plan import host_script, request_inputs, requested
 from infra.targets.tpu_vm.provider.tpu_inputs import body, problems
 from infra.targets.tpu_vm.settings import TpuVmSettings
+from infra.tiers import Tier
 from infra.vm_hosts.startup_script import HEADER, startup_script
 from tests.suite.soak import cases
 from training.run_spec import parse
