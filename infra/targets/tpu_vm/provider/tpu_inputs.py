@@ -228,9 +228,7 @@ def problems(new: QueuedResourceInputs) -> list[tuple[str, str]]:
     if new.reservation and new.tier not in (Tier.RESERVED, Tier.GUARANTEED):
         refuse("reservation", f"a reservation goes with tier reserved or guaranteed, not with {new.tier}")
     if (new.tier == Tier.FLEX_START) != bool(new.max_run_duration_s):
-        refuse(
-            "max_run_duration_s", "max_run_duration goes with tier flex-start, and flex-start with it"
-        )
+        refuse("max_run_duration_s", "max_run_duration goes with tier flex-start, and flex-start with it")
     if new.min_duration_s and new.tier != Tier.GUARANTEED:
         refuse("min_duration_s", f"min_duration goes with tier guaranteed, not with {new.tier}")
     for word in ("until", "after"):
