@@ -19,12 +19,13 @@ from infra.artifacts.opening import open_store
 from infra.artifacts.store import Entry, NoObjectError, Store, StoreError
 from infra.commands.terminal import fail, note_storage_of
 from infra.host_software.bundle import wheelhouse_of
+from infra.operate import billed_places
+from infra.operate.billed_places import Asked
 from infra.paths import ARTIFACTS, WORK, stack_file
 from infra.runs.named_artifacts import SO_NOTHING, by_records, by_stacks
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import Settings, SettingsError, every
-from infra.targets import registry
+from infra.stack_file.terms import Terms
 from infra.targets.errors import TargetError
 from infra.targets.places import below, in_bucket
 
@@ -43,11 +44,11 @@ def gc(
         uri = stack_settings.from_file(of).places.artifacts if stack_file(of).is_file() else of
         note_storage_of(uri)
         users = [each for each in every(Settings) if each.places.artifacts == uri]
-        projects = (project,) if project else _projects_of(uri, users)
+        asked = billed_places.named(project, every(Terms)) if project else _places_of(uri, users)
         if forget:
             _forget(uri, forget)
         runs = [below(uri, "runs"), *(each.places.runs for each in users), *map(str, WORK.glob("*/runs"))]
-        _gc(uri, delete, timedelta(hours=min_age_h), projects, runs)
+        _gc(uri, delete, timedelta(hours=min_age_h), asked, runs, f" --project {project}" if project else "")
     except (StoreError, SettingsError) as error:
         fail(str(error))
 
@@ -60,38 +61,35 @@ def _forget(uri: str, user: str) -> None:
     typer.echo(f"forgot {removed} uses of {user}" if removed else f"nothing is known of {user}")
 
 
-def _projects_of(uri: str, users: list[Settings]) -> tuple[str, ...]:
-    """Google projects whose hosts may read this store."""
-    if not in_bucket(uri):
-        return ()
-    found = dict.fromkeys(each.project for each in users if isinstance(each, CloudTrainingSettings))
-    if not found:
+def _places_of(uri: str, users: list[Settings]) -> list[Asked]:
+    """Where hosts run that may read this store."""
+    asked = billed_places.of(each for each in users if isinstance(each, Terms))
+    if not asked and in_bucket(uri):
         raise StoreError(
             f"no stack of stacks/ uses {uri}, so it is not known in which project hosts run that do; "
             f"give --project PROJECT"
         )
-    return tuple(found)
+    return asked
 
 
-def _running(store: Store, projects: tuple[str, ...]) -> Named:
-    """What hosts install that run in these projects, whoever has started them: a record of use may be missing."""
+def _running(store: Store, asked: list[Asked]) -> Named:
+    """What hosts install that run in these places, whoever has started them: a record of use may be missing."""
     bundles: set[str] = set()
-    for project in projects:
-        for target in registry.in_the_cloud():
-            try:
-                running = target.billed(project, typer.echo)
-            except TargetError as error:
-                raise StoreError(f"{error}; {SO_NOTHING}") from None
-            for each in running:
-                # from here or from a mirror of it, which spells its own name: the hash says which bundle it is
-                if each.bundle in bundles or (each.bundle and store.has(bundle_key(each.bundle))):
-                    bundles.add(each.bundle)
-                    typer.echo(f"  in use by {each.name}, which is {each.state}")
+    for target, place in asked:
+        try:
+            running = target.billed(place, typer.echo)
+        except TargetError as error:
+            raise StoreError(f"{error}; {SO_NOTHING}") from None
+        for each in running:
+            # from here or from a mirror of it, which spells its own name: the hash says which bundle it is
+            if each.bundle in bundles or (each.bundle and store.has(bundle_key(each.bundle))):
+                bundles.add(each.bundle)
+                typer.echo(f"  in use by {each.name}, which is {each.state}")
     archives = [store.read(bundle_key(bundle)) for bundle in bundles]
     return Named(frozenset(map(wheelhouse_of, archives)), frozenset(bundles))
 
 
-def _gc(uri: str, delete: bool, min_age: timedelta, projects: tuple[str, ...], runs: list[str]) -> None:
+def _gc(uri: str, delete: bool, min_age: timedelta, asked: list[Asked], runs: list[str], again: str) -> None:
     store = open_store(uri)
     # The listing comes before the names: what a push adds meanwhile is not in it.
     entries = list(store.entries())
@@ -99,12 +97,12 @@ def _gc(uri: str, delete: bool, min_age: timedelta, projects: tuple[str, ...], r
     in_stacks, stacks = by_stacks()
     in_records, records = by_records(runs)
     used = uses.of_entries(entries)
-    named = in_stacks | in_records | uses.named(used) | _running(store, projects)
+    named = in_stacks | in_records | uses.named(used) | _running(store, asked)
     kept = kept_wheelhouses(entries, named, now, min_age)
     sums = {each: store.read(wheelhouse_key(each)).decode(errors="replace") for each in kept}
     gone = unreferenced(entries, named, sums, now, min_age)
-    asked = f"{len(stacks)} stacks and {records} run records name {len(named.wheelhouses)} wheelhouses and "
-    typer.echo(f"{store.uri}: {asked}{len(named.bundles)} bundles")
+    names = f"{len(stacks)} stacks and {records} run records name {len(named.wheelhouses)} wheelhouses and "
+    typer.echo(f"{store.uri}: {names}{len(named.bundles)} bundles")
     for user in dict.fromkeys(use.user for use in used):
         last = max(updated for use, updated in used.items() if use.user == user)
         typer.echo(f"  in use by {user}, whose last `up` was {(now - last).days} days ago")
@@ -115,8 +113,7 @@ def _gc(uri: str, delete: bool, min_age: timedelta, projects: tuple[str, ...], r
         typer.echo(f"{decimal(entry.size):>12}  {(now - entry.updated).days:>5} days  {entry.key}")
     total = f"{len(gone)} objects, {decimal(sum(entry.size for entry in gone))}"
     if not delete:
-        of_project = f" --project {projects[0]}" if len(projects) == 1 else ""
-        typer.echo(f"{total} would go; delete them with: slipway gc {uri}{of_project} --delete")
+        typer.echo(f"{total} would go; delete them with: slipway gc {uri}{again} --delete")
         return
     deleted = [entry for entry in gone if _delete(store, entry)]
     typer.echo(f"deleted {len(deleted)} objects, {decimal(sum(entry.size for entry in deleted))}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -15,33 +15,35 @@ import typer
 from infra.commands.terminal import fail, note_substitute
 from infra.emulated import TPU
 from infra.names import PLACEHOLDER_PROJECT, label_value, owner_digest, stack_label
+from infra.operate import billed_places
+from infra.operate.billed_places import Asked
 from infra.paths import PULUMI, ROOT
-from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import SettingsError, every
-from infra.targets import registry
+from infra.stack_file.terms import Terms
 from infra.targets.billed import Billed
 
 
 def orphans(
-    project: Annotated[str, typer.Argument(help="A Google Cloud project; else those of stacks/.")] = "",
+    project: Annotated[str, typer.Argument(help="A Google Cloud project; else where stacks/ run.")] = "",
     delete: Annotated[bool, typer.Option("--delete", help="Delete what the table shows; needs --owner.")] = False,
     owner: Annotated[
         str, typer.Option(help="Only what this owner's label is on: a stack's `owner`, or the label itself.")
     ] = "",
 ) -> None:
-    """Show, or with --delete remove, TPUs in any zone that carry our label and belong to no stack of this backend."""
+    """Show, or with --delete remove, what carries our label and belong to no stack of this backend."""
     note_substitute(TPU)
     if delete and not owner:
         fail("--delete needs --owner: what belongs to no stack of this backend may be somebody else's and running")
     try:
-        projects = (project,) if project else _projects()
+        stacks = [each for each in every(Terms) if each.billed_in != PLACEHOLDER_PROJECT]
+        asked = billed_places.named(project, stacks) if project else billed_places.of(stacks)
         if owner and not label_value(owner):
             fail(f"owner {owner!r} has no letter or digit, so no label is of it; give the `owner` of a stack file")
-        if not projects:
+        if not asked:
             fail("no stack of stacks/ has a project of its own; name one: slipway orphans PROJECT")
         known = {stack_label(name) for name in _alive()}
-        for each in projects:
-            _of_project(each, known, delete, owner)
+        for place in dict.fromkeys(place for _, place in asked):
+            _of_place(place, [each for each in asked if each[1] == place], known, delete, owner)
     except SettingsError as error:
         fail(str(error))
     except KeyboardInterrupt:
@@ -59,8 +61,8 @@ def of_owner(things: Sequence[Billed], owner: str) -> list[Billed]:
     return [thing for thing in labelled if thing.owner_digest in ("", owner_digest(owner))]
 
 
-def _of_project(project: str, known: set[str], delete: bool, owner: str) -> None:
-    of_targets = [(target, target.billed(project, typer.echo)) for target in registry.in_the_cloud()]
+def _of_place(place: str, asked: Iterable[Asked], known: set[str], delete: bool, owner: str) -> None:
+    of_targets = [(target, target.billed(place, typer.echo)) for target, _ in asked]
     ours = [each for _, billed in of_targets for each in billed]
     orphaned = [each for each in ours if each.stack not in known]
     if owner:
@@ -69,7 +71,7 @@ def _of_project(project: str, known: set[str], delete: bool, owner: str) -> None
         except ValueError as error:
             fail(str(error))
     whose = f" and of owner {label_value(owner)}" if owner else ""
-    typer.echo(f"{project}: {len(ours)} with our label, {len(orphaned)} of no stack of this backend{whose}")
+    typer.echo(f"{place}: {len(ours)} with our label, {len(orphaned)} of no stack of this backend{whose}")
     for each in orphaned:
         typer.echo(f"  {each.state:<22} {each.name}  stack {each.stack}, owner {each.owner or '?'}")
     if not orphaned:
@@ -85,11 +87,6 @@ def _of_project(project: str, known: set[str], delete: bool, owner: str) -> None
         if names := unwanted & {each.name for each in billed}:
             for name in target.remove(names, typer.echo):
                 typer.echo(f"  deleted {name}")
-
-
-def _projects() -> tuple[str, ...]:
-    projects = (settings.project for settings in every(CloudTrainingSettings))
-    return tuple(dict.fromkeys(project for project in projects if project != PLACEHOLDER_PROJECT))
 
 
 def _alive() -> list[str]:

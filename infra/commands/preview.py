@@ -13,6 +13,7 @@ import typer
 
 from infra.commands import tables
 from infra.commands.terminal import fail
+from infra.operate import interactive_fit
 from infra.preview import compare, planned_changes, stack_facts, stack_plan
 from infra.preview.compare import Line
 from infra.preview.cost import usd
@@ -63,7 +64,8 @@ def of_stack(stack: str, against: str | None) -> Preview:
     """The stack's preview, the engine's included. Raises SettingsError and PreviewError."""
     now = stack_settings.any_from_file(stack)
     then = compare.at(against, stack) if against else None
-    plan = stack_plan.decide(now)
+    with interactive_fit.shown() as progress:  # the engine's preview would compile as well
+        plan = stack_plan.decide(now, progress=progress)
     facts = plan.facts if isinstance(plan, TrainingPlan) else None
     return Preview(
         stack=stack,

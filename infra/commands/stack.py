@@ -15,7 +15,7 @@ from infra.operate.new_stack import OWNER, NewStack, text
 from infra.paths import stack_file
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError
-from infra.stack_file.terms import Tier
+from infra.tiers import Tier
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -27,17 +27,21 @@ def stack() -> None:
 
 @app.command()
 def new(
-    accelerator: Annotated[str, typer.Argument(help="A TPU of `slipway hardware queued_resource`, like v5p-512.")],
-    zone: Annotated[list[str], typer.Option(help="Where; several times: in this order.")],
+    accelerator: Annotated[str, typer.Argument(help="A row of `slipway hardware`, like v5p-512.")],
+    zone: Annotated[list[str] | None, typer.Option(help="Where, in a cloud; several times: in this order.")] = None,
     slices: Annotated[int, typer.Option(min=1, max=512)] = 1,
     tier: Annotated[str, typer.Option(help=f"One of {', '.join(Tier)}.")] = Tier.ON_DEMAND,
     variant: Annotated[str, typer.Option(help="What follows the dot in its name.")] = "",
     project: Annotated[str, typer.Option(help="The Google Cloud project's id.")] = PLACEHOLDER_PROJECT,
     owner: Annotated[str, typer.Option(help="Who pays: a label of everything billed.")] = OWNER,
     target: Annotated[str, typer.Option(help="The kind of place; else the first that offers the accelerator.")] = "",
+    key: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another key of the target's, as YAML.")
+    ] = None,
 ) -> None:
     """Write a stack file, named after accelerator, slices, tier and variant; nothing is declared yet."""
-    new_stack = NewStack(accelerator, tuple(zone), slices, tier, variant, project, owner, target)
+    keys = tuple((name, value) for name, _, value in (text.partition("=") for text in key or ()))
+    new_stack = NewStack(accelerator, tuple(zone or ()), slices, tier, variant, project, owner, target, keys)
     path = stack_file(new_stack.name)
     try:
         written = text(new_stack)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
@@ -23,10 +24,20 @@ from infra.providers.resource import ResourceInputs
 
 
 class SlipwayResource[I: ResourceInputs](pulumi.CustomResource):
-    """Every field of `inputs` is an input, every annotated attribute of the class an output."""
+    """Every field of `inputs` is an input, every annotated attribute of the class an output.
 
-    def __init__(self, name: str, inputs: I, opts: pulumi.ResourceOptions) -> None:
+    following: what other resources tell, by field, in the place of what `inputs` has there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: I,
+        opts: pulumi.ResourceOptions,
+        following: Mapping[str, pulumi.Input[Any]] | None = None,
+    ) -> None:
         props: dict[str, Any] = {field.name: getattr(inputs, field.name) for field in dataclasses.fields(inputs)}
+        props |= following or {}
         super().__init__(inputs.token, name, props | dict.fromkeys(inspect.get_annotations(type(self))), opts)
 
 

@@ -6,7 +6,6 @@ which store it is.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
 import pulumi
@@ -20,10 +19,6 @@ from infra.providers.inputs import StoredBundleInputs, StoredWheelhouseInputs
 class StoredSoftwareArgs:
     wheelhouse: StoredWheelhouseInputs
     bundle: StoredBundleInputs
-
-    def of_state(self, identity: str) -> StoredSoftwareArgs:
-        """In a store that others use too, by a state with that identity."""
-        return dataclasses.replace(self, bundle=dataclasses.replace(self.bundle, state=identity))
 
 
 def stored_software_args(software: HostSoftware, store: str, user: str = "") -> StoredSoftwareArgs:
@@ -44,10 +39,14 @@ def stored_software_args(software: HostSoftware, store: str, user: str = "") -> 
 
 
 def store_software(
-    args: StoredSoftwareArgs, parent: pulumi.Resource, guard: pulumi.Resource
+    args: StoredSoftwareArgs,
+    parent: pulumi.Resource,
+    guard: pulumi.Resource,
+    identity: pulumi.Output[str] | None = None,
 ) -> tuple[StoredWheelhouse, StoredBundle]:
-    """Declare both as children of the stack's component, behind its guard."""
+    """Declare both as children of the stack's component, behind its guard. identity: in a store that others use too."""
+    state = None if identity is None else {"state": identity}
     return (
         StoredWheelhouse("wheelhouse", args.wheelhouse, child_after(parent, guard)),
-        StoredBundle("bundle", args.bundle, child_after(parent, guard)),
+        StoredBundle("bundle", args.bundle, child_after(parent, guard), state),
     )

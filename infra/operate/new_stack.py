@@ -1,23 +1,27 @@
-"""The text of a new stack file that trains in the cloud: what a size trains by default, by rule. Pure.
+"""The text of a new stack file: what a size trains by default, by rule. Pure.
 
-Owns the rule that shipped stacks follow too: the largest model of a short list whose weights and optimizer leave room
-in the slice's HBM. Whether it fits is for a compiler to say; these defaults were not run on real hardware.
+Owns which of the keys it knows a target's file has, and the rule that shipped stacks follow too: the largest model of a
+short list whose weights and optimizer leave room in the slice's HBM. Whether it fits is for a compiler to say; these
+defaults were not run on real hardware.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from infra import hardware
 from infra.hardware import Accelerator
 from infra.names import PLACEHOLDER_PROJECT
 from infra.preview.fit.model_sizes import STATE_BYTES
-from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import SettingsError
-from infra.stack_file.terms import Tier
+from infra.stack_file.terms import Terms
 from infra.targets import registry
+from infra.targets.contract import TargetContract
 from infra.targets.registry import Target
+from infra.tiers import Tier
 
 # The salt of the empty passphrase, as in every shipped stack: without one, the first command would change the file.
 SALT = "v1:zN36BGtrBVI=:v1:lfYQD51tTypdvAZa:aWaSSGYADAuzF4AGrka6BrAIPGZ+lg=="
@@ -47,16 +51,17 @@ MODELS = (
 
 @dataclass(frozen=True)
 class NewStack:
-    """`tier` as the stack file spells it; zones in the order to try them."""
+    """`tier` as the stack file spells it; zones in the order to try them; `keys` are more of the target's, as YAML."""
 
     accelerator: str
-    zones: tuple[str, ...]
+    zones: tuple[str, ...] = ()
     slices: int = 1
     tier: str = Tier.ON_DEMAND
     variant: str = ""
     project: str = PLACEHOLDER_PROJECT
     owner: str = OWNER
     target: str = ""  # empty: the first that offers the accelerator
+    keys: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:
@@ -67,16 +72,24 @@ class NewStack:
 
 
 def text(stack: NewStack) -> str:
-    """The file. Raises SettingsError for an accelerator that there is not."""
+    """The file. Raises SettingsError for an accelerator or a target that there is not, and for zones that it lacks."""
     try:
         row = hardware.find(stack.accelerator)
     except hardware.UnknownAcceleratorError as error:
         raise SettingsError(str(error)) from None
+    target = registry.named(stack.target) if stack.target else _first_target(row)
+    if target is None:
+        raise SettingsError(f"target '{stack.target}' is none; write one of: {', '.join(Target)}")
+    known: Collection[str] = target.settings().model_fields
+    if ("zones" in known) != bool(stack.zones):
+        there = ", ".join(row.zones_documented or row.zones) or "no zone that is known"
+        needs = "has no zones; leave --zone out" if stack.zones else f"needs --zone; {row.name} is in: {there}"
+        raise SettingsError(f"a stack of target {target.name} {needs}")
     size = f"{row.hosts} {'host' if row.hosts == 1 else 'hosts'} x {row.chips_per_host} chips"
     several = stack.slices > 1
     only_previews = "; this one only previews" if stack.project == PLACEHOLDER_PROJECT else ""
-    entries: list[tuple[str, object, str]] = [  # those without a value are left out
-        ("target", stack.target or _first_target(row), ""),
+    entries: list[tuple[str, object, str]] = [  # those without a value, or not the target's, are left out
+        ("target", target.name, ""),
         ("project", stack.project, f"yours{only_previews}"),
         ("owner", stack.owner, "labels what is billed"),
         ("accelerator", stack.accelerator, size + (" a slice" if several else "")),
@@ -87,7 +100,10 @@ def text(stack: NewStack) -> str:
         ("steps", 1000, ""),
         ("data", "synthetic", ""),
     ]
-    lines = [_line(f"  slipway:{key}: {value}", note) for key, value, note in entries if value is not None]
+    own = dict(stack.keys)
+    entries = [entry for entry in entries if entry[0] in known and entry[0] not in own and entry[1] is not None]
+    entries += [(key, value, "") for key, value in own.items()]
+    lines = [_line(f"  slipway:{key}: {value}", note) for key, value, note in entries]
     mesh = "fsdp over the chips of a slice" + (", data parallel over slices" if several else "")
     model = model_for(row)
     lines += [
@@ -99,11 +115,10 @@ def text(stack: NewStack) -> str:
     return "\n".join((f"encryptionsalt: {SALT}", "config:", *lines)) + "\n"
 
 
-def _first_target(row: Accelerator) -> Target:
-    """Of those that train in the cloud; one that does not offer the accelerator says so when the file is checked."""
-    classes = {target: registry.of(target).settings() for target in Target}
-    training = [target for target, kind in classes.items() if issubclass(kind, CloudTrainingSettings)]
-    return next((target for target in training if classes[target].api in row.apis), training[0])
+def _first_target(row: Accelerator) -> TargetContract[Any, Any]:
+    """Of those that are paid for; one that does not offer the accelerator says so when the file is checked."""
+    paid = [target for target in registry.every() if issubclass(target.settings(), Terms)]
+    return next((target for target in paid if target.settings().api in row.apis), paid[0])
 
 
 def model_for(row: Accelerator) -> Model:
@@ -128,7 +143,7 @@ def _taken(model: Model, row: Accelerator) -> float:
 
 def _limit(row: Accelerator, stack: NewStack) -> int | None:
     """The list price with some room, in two digits."""
-    price = row.price(stack.zones[0].rpartition("-")[0])
+    price = row.price(stack.zones[0].rpartition("-")[0]) if stack.zones else None
     usd = price and (price.spot_usd if stack.tier == Tier.SPOT else price.on_demand_usd)
     if not usd or stack.tier not in (Tier.ON_DEMAND, Tier.SPOT):
         return None

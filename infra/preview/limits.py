@@ -8,7 +8,8 @@ from __future__ import annotations
 from infra.preview import prices
 from infra.preview.cost import Cost, usd
 from infra.stack_file.settings import SettingsError
-from infra.stack_file.terms import Terms, Tier, where
+from infra.stack_file.terms import Terms, where
+from infra.tiers import Tier
 
 _SMALLER = "a smaller accelerator, fewer slices"
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from infra.hardware import Accelerator
-from infra.stack_file.terms import Terms, Tier
+from infra.stack_file.terms import Terms
+from infra.tiers import Tier
 
 
 @dataclass(frozen=True)

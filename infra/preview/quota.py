@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from infra.hardware import QuotaScope
 from infra.stack_file.cloud_training import CloudTrainingSettings
-from infra.stack_file.terms import Terms, Tier
+from infra.stack_file.terms import Terms
+from infra.tiers import Tier
 
 
 @dataclass(frozen=True)

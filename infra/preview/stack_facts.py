@@ -11,12 +11,13 @@ from typing import Any
 
 from infra.preview import cost, quota
 from infra.preview.cost import Cost, usd
-from infra.preview.fit import judge, lookup, roofline
+from infra.preview.fit import judge, roofline
 from infra.preview.fit.judge import Ask
 from infra.preview.fit.roofline import Estimate
 from infra.preview.fit.train_step import TrainStep
 from infra.preview.fit.verdict import FitVerdict
 from infra.preview.quota import QuotaNeed
+from infra.stack_file.settings import Settings
 from infra.stack_file.terms import Terms
 from training.run_spec import RunSpec
 from training.sharding import resolve_mesh
@@ -92,11 +93,15 @@ class StackFacts:
         }
 
 
-def of(settings: Terms, spec: RunSpec, ask: Ask = lookup.known) -> StackFacts:
-    """`ask` has the compiler's word of whether the train step fits; by default nothing is compiled for it."""
-    row = settings.row
+def fit_of(settings: Settings, spec: RunSpec, ask: Ask) -> Fit:
+    """`ask` has the compiler's word of whether the train step fits."""
     step = TrainStep(settings, spec)
     verdict = judge.verdict(step, ask)
+    return Fit(verdict, roofline.estimate(verdict, step.row, step.remat_policy))
+
+
+def of(settings: Terms, spec: RunSpec, fit: Fit) -> StackFacts:
+    row = settings.row
     return StackFacts(
         stack=settings.stack,
         accelerator=row.name,
@@ -108,7 +113,7 @@ def of(settings: Terms, spec: RunSpec, ask: Ask = lookup.known) -> StackFacts:
         hosts_per_slice=row.hosts,
         chips_per_host=row.chips_per_host,
         mesh=str(resolve_mesh(spec.maxtext, row.devices, settings.slices)),
-        model=step.request.model,
+        model=fit.verdict.model,
         run=spec.run_name,
         steps=spec.steps,
         tokens_per_step=spec.tokens_per_step,
@@ -116,7 +121,7 @@ def of(settings: Terms, spec: RunSpec, ask: Ask = lookup.known) -> StackFacts:
         tier=str(settings.tier),
         cost=cost.of(settings, spec),
         quota=quota.of(settings),
-        fit=Fit(verdict, roofline.estimate(verdict, row, step.remat_policy)),
+        fit=fit,
     )
 
 

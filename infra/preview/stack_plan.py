@@ -13,15 +13,16 @@ from typing import Any, overload
 from infra.host_software.derive import HostSoftware, host_software
 from infra.names import placeholder_problem
 from infra.preview import limits, stack_facts
-from infra.preview.fit import gate, lookup
+from infra.preview.fit import gate, judge, lookup
 from infra.preview.fit.compiler import CompileLimits, Progress
 from infra.preview.fit.judge import Ask
 from infra.preview.stack_facts import StackFacts
 from infra.runs import records, run_data, run_plan
 from infra.stack_file.cloud_settings import CloudSettings
-from infra.stack_file.settings import Settings, SettingsError, StackSettings
-from infra.stack_file.terms import FitCheck, Terms
+from infra.stack_file.settings import FitCheck, Settings, SettingsError, StackSettings
+from infra.stack_file.terms import Terms
 from infra.targets import registry
+from infra.targets.contract import PaidContract
 from infra.targets.places import in_bucket
 from training.run_spec import RunSpec
 
@@ -55,21 +56,28 @@ def decide(settings: StackSettings, buying: bool = False, progress: Progress | N
     if not isinstance(settings, Settings):
         seen = registry.of(settings.target).notices(settings, None)
         return StackPlan(settings, (*seen, *_placeholder(settings, buying)))
-    spec = run_plan.of_stack(settings)
-    facts, warnings = None, _placeholder(settings, buying)
-    if isinstance(settings, Terms):
-        facts = stack_facts.of(settings, spec, _ask(settings, progress))
-        warnings = (
-            *limits.check(settings, facts.cost, buying),
-            *warnings,
-            *gate.gate(settings, facts.fit.verdict, buying),
+    target = registry.of(settings.target)
+    if isinstance(settings, Terms) and not isinstance(target, PaidContract):
+        raise SettingsError(
+            f"stacks of target {target.name} are paid for, but it does not say what is billed, so nobody would find "
+            f"what a killed `up` leaves; make its contract a PaidContract (docs/adding-a-target.md)"
         )
+    spec = run_plan.of_stack(settings)
+    facts, warnings, lines = None, _placeholder(settings, buying), ()
+    if isinstance(settings, Terms) or settings.row.platform in judge.JUDGED:
+        fit = stack_facts.fit_of(settings, spec, _ask(settings, progress))
+        lines = (f"fit: {fit}",)
+        if isinstance(settings, Terms):
+            facts = stack_facts.of(settings, spec, fit)
+            lines = facts.lines()
+            warnings = (*limits.check(settings, facts.cost, buying), *warnings)
+        warnings += gate.gate(settings, fit.verdict, buying)
     conflict = None if in_bucket(spec.output_directory) else records.conflict(records.read(spec), spec)
     if conflict:
         raise SettingsError(conflict)
-    seen = (*registry.of(settings.target).notices(settings, spec), *run_data.notices(spec))
+    seen = (*target.notices(settings, spec), *run_data.notices(spec))
     software = host_software(settings, spec)
-    notices = (*(facts.lines() if facts else ()), *seen, *software.notices, *warnings)
+    notices = (*lines, *seen, *software.notices, *warnings)
     return TrainingPlan(settings, notices, spec, software, facts)
 
 
@@ -77,10 +85,11 @@ def facts_of(settings: StackSettings) -> StackFacts | None:
     """The facts alone, of a stack that may pass its limits; None for one that buys nothing."""
     if not isinstance(settings, Terms):
         return None
-    return stack_facts.of(settings, run_plan.of_stack(settings))
+    spec = run_plan.of_stack(settings)
+    return stack_facts.of(settings, spec, stack_facts.fit_of(settings, spec, lookup.known))
 
 
-def _ask(settings: Terms, progress: Progress | None) -> Ask:
+def _ask(settings: Settings, progress: Progress | None) -> Ask:
     if progress is None or settings.fit is FitCheck.UNCHECKED:
         return lookup.known
     limits = CompileLimits(timeout_s=settings.fit_timeout_s)

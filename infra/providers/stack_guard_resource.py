@@ -14,7 +14,6 @@ from infra.providers.inputs import StackGuardInputs
 from infra.providers.resource import Context, Outputs, Resource, ResourceError
 from infra.targets import registry
 from infra.targets.errors import TargetError
-from infra.targets.registry import Target
 
 
 def new_identity(owner: str) -> str:
@@ -36,7 +35,7 @@ class StackGuardResource(Resource[StackGuardInputs]):
         return {}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
-        target = registry.of(Target(outputs["target"]))
+        target = registry.paid()[outputs["target"]]
         try:
             billed = target.billed(str(outputs["place"]), context.say)
             ours = {each.name for each in billed if dict(each.labels).get(STATE_LABEL) == outputs["identity"]}

@@ -16,8 +16,9 @@ from infra import hardware, names
 from infra.names import SECRET_NAME, Names
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import Absent, Settings, SettingsError, every
-from infra.stack_file.terms import Terms, Tier, where
+from infra.stack_file.terms import Terms, where
 from infra.targets.places import Places, in_bucket
+from infra.tiers import Tier
 
 
 def _labels(value: dict[str, str]) -> dict[str, str]:
@@ -65,6 +66,10 @@ class CloudTrainingSettings(CloudSettings, Terms):
     def place(self) -> str:
         """The region that all zones are in."""
         return self.zones[0].rpartition("-")[0]
+
+    @property
+    def billed_in(self) -> str:
+        return self.project
 
     @property
     def names(self) -> Names:

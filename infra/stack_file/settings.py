@@ -43,6 +43,11 @@ class OnDestroy(StrEnum):
     DELETE = "delete"
 
 
+class FitCheck(StrEnum):
+    CHECKED = "checked"
+    UNCHECKED = "unchecked"
+
+
 class Channel(StrEnum):
     STABLE = "stable"
     NIGHTLY = "nightly"
@@ -165,6 +170,10 @@ class Settings(Workload, StackSettings, ABC):
     """Where hosts read them, if that is another way to the same files: a mount, a mirror."""
     runs: Place = None
     """Where checkpoints, metrics and run records go, in a directory of the stack's name."""
+    fit: FitCheck = FitCheck.CHECKED
+    """`checked` or `unchecked` - whether `up` needs to know that the train step fits an accelerator's HBM."""
+    fit_timeout_s: Annotated[int, Field(ge=1, le=86_400)] = 300
+    """How many seconds a preview may compile for an answer that is not known yet."""
 
     @property
     @abstractmethod

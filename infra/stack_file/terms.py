@@ -6,7 +6,7 @@ prices and what follows of a limit (infra/preview/).
 
 from __future__ import annotations
 
-from enum import StrEnum
+from abc import abstractmethod
 from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field
@@ -14,21 +14,7 @@ from pydantic import BeforeValidator, Field
 from infra import durations
 from infra.hardware import Api
 from infra.stack_file.settings import Absent, Owned, Settings, SettingsError, StackSettings, Workload
-
-
-class Tier(StrEnum):
-    """On which terms the zone gives its chips."""
-
-    ON_DEMAND = "on-demand"
-    SPOT = "spot"
-    RESERVED = "reserved"
-    GUARANTEED = "guaranteed"
-    FLEX_START = "flex-start"  # v2alpha1's; the slice is taken back after max_runtime
-
-
-class FitCheck(StrEnum):
-    CHECKED = "checked"
-    UNCHECKED = "unchecked"
+from infra.tiers import Tier
 
 
 def _tier(value: object) -> object:
@@ -65,10 +51,11 @@ class Terms(Owned, Settings):
     """Length of the run that its cost is computed from, like 24h. Only tier flex-start ends with it (at most 7d)."""
     price_usd_per_chip_hour: Absent[Usd] = None
     """Your own price, instead of the list price of infra/hardware.yaml."""
-    fit: FitCheck = FitCheck.CHECKED
-    """`checked` or `unchecked` - whether `up` needs the TPU compiler's word that the train step fits the HBM."""
-    fit_timeout_s: Annotated[int, Field(ge=1, le=86_400)] = 300
-    """How many seconds a preview may compile for an answer that is not known yet."""
+
+    @property
+    @abstractmethod
+    def billed_in(self) -> str:
+        """Where it may leave something billed: a project, or what stands for one."""
 
     def check_place(self) -> None:
         row = self.row

@@ -16,7 +16,7 @@ from infra.targets.errors import TRAINS_NOTHING, NotOfferedError
 if TYPE_CHECKING:
     from infra.targets.billed import Billed
     from infra.targets.hosts import Hosts
-    from infra.targets.needs import Needs
+    from infra.targets.needs import Finding, Needs
     from training.run_spec import RunSpec
 
 
@@ -51,10 +51,6 @@ class TargetContract[S, P](ABC):
         """As stack files spell it: the folder's, with '-' for '_'."""
         return type(self).__module__.rpartition(".")[2].replace("_", "-")
 
-    @property
-    def in_the_cloud(self) -> bool:
-        return bool(self.asks)
-
     @abstractmethod
     def settings(self) -> type[S]:
         """A frozen pydantic model of the keys that its stacks may have."""
@@ -74,20 +70,13 @@ class TargetContract[S, P](ABC):
         """Its own resources of our provider (infra/providers/resource.py)."""
         return ()
 
+    def on_this_machine(self, settings: S) -> Sequence[Finding]:
+        """What its stacks need of this machine (a kubeconfig, a tool) and whether it is there: for `slipway doctor`."""
+        return ()
+
     def needs(self, settings: S) -> Needs | None:
         """What `slipway doctor` asks Google for; None asks nothing."""
         return None
-
-    def billed(self, place: str, say: Callable[[str], None]) -> Sequence[Billed]:
-        """Everything in a project, or in what stands for one, that has our label and costs money by itself.
-
-        Raises TargetError where that cannot be told.
-        """
-        return ()
-
-    def remove(self, names: Collection[str], say: Callable[[str], None]) -> Sequence[str]:
-        """Delete what `billed` has named and wait until it is gone; returns what was deleted with it."""
-        raise NotOfferedError(f"target {self.name} has nothing that could be deleted: {', '.join(sorted(names))}")
 
     def hosts(self, stack: str) -> Hosts:
         """The hosts of a stack, for commands of day 2. Raises TargetError where they cannot be reached."""
@@ -105,3 +94,18 @@ class TrainingContract[S, P](TargetContract[S, P]):
             f"stack '{stack}' is of target {self.name}, whose hosts this command does not reach yet; what is there "
             f"says: pulumi preview --stack {stack} --diff (docs/runbook.md)"
         )
+
+
+class PaidContract[S, P](TrainingContract[S, P]):
+    """A target whose stacks are paid for, with settings over `Terms` (infra/stack_file/terms.py)."""
+
+    @abstractmethod
+    def billed(self, place: str, say: Callable[[str], None]) -> Sequence[Billed]:
+        """Everything in a project, or in what stands for one, that has our label and costs money by itself.
+
+        place: `billed_in` of its settings. Raises TargetError where that cannot be told.
+        """
+
+    @abstractmethod
+    def remove(self, names: Collection[str], say: Callable[[str], None]) -> Sequence[str]:
+        """Delete what `billed` has named and wait until it is gone; returns what was deleted with it."""

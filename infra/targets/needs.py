@@ -1,4 +1,4 @@
-"""What a stack needs of Google, and the answers: whether one thing is there. Pure."""
+"""What `slipway doctor` answers, one thing at a time, and what a stack needs of Google. Pure."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import importlib
 from enum import StrEnum
 from typing import Any
 
-from infra.targets.contract import TargetContract
+from infra.targets.contract import PaidContract, TargetContract
 
 
 class Target(StrEnum):
@@ -32,9 +32,9 @@ def named(name: str) -> TargetContract[Any, Any] | None:
     return of(Target(name)) if name in tuple(Target) else None
 
 
-def in_the_cloud() -> list[TargetContract[Any, Any]]:
-    """Those that may leave something billed in a project."""
-    return [contract for contract in every() if contract.in_the_cloud]
+def paid() -> dict[str, PaidContract[Any, Any]]:
+    """Those whose stacks are paid for, by name."""
+    return {contract.name: contract for contract in every() if isinstance(contract, PaidContract)}
 
 
 def every() -> list[TargetContract[Any, Any]]:

@@ -7,6 +7,7 @@ project: a directory stands for somebody's own cluster, for whose GPUs it pays. 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,12 +105,16 @@ def test_a_target_without_google(clone: Clone, cluster: Path) -> None:
     lost = node.with_name(f"{node.stem}9.json")  # as a killed `up` leaves one
     lost.write_text(node.read_text())
     others = node.with_name(f"{node.stem}8.json")
-    others.write_text(node.read_text().replace('"state": "', '"state": "other-'))
+    kept = json.loads(node.read_text())
+    others.write_text(json.dumps(kept | {"state": f"{kept['state']}0"}))
+    orphans = clone.run("slipway", "orphans", str(cluster))
+    assert f"{cluster}: 3 with our label, 0 of no stack of this backend" in orphans.stdout, said(orphans)
     destroy = clone.pulumi("destroy", CLUSTER)
     assert destroy.returncode == 0, said(destroy)
     assert f"deleted {lost}, which the state did not know" in said(destroy)
     assert list((cluster / "nodes").iterdir()) == [others], "another state's is out of its reach"
-    others.unlink()
+    delete = clone.run("slipway", "orphans", str(cluster), "--owner", "me@example.com", "--delete")
+    assert f"deleted {others}" in delete.stdout, said(delete)
     for verb, sentence in (
         (("purge", CLUSTER), f"the target of stack '{CLUSTER}' does not offer `purge`"),
         (("backend", "init", CLUSTER), "target demo-cluster has no bucket for Pulumi's state"),
@@ -118,6 +123,27 @@ def test_a_target_without_google(clone: Clone, cluster: Path) -> None:
         left_out = clone.run("slipway", *verb)
         assert (left_out.returncode, left_out.stderr.count("\n")) == (2, 1), said(left_out)
         assert left_out.stderr.startswith(f"error: {sentence}")
+
+
+def test_a_new_stack_has_the_keys_of_its_target_alone(clone: Clone) -> None:
+    words = "stack new h100-1 --target demo-cluster --variant new --set cluster=/a/cluster"
+    new = clone.run("slipway", *words.split())
+    assert new.returncode == 0, said(new)
+    path = clone.directory / "stacks" / f"Pulumi.{CLUSTER}.new.yaml"
+    config = yaml.safe_load(path.read_text())["config"]
+    path.unlink()
+    assert config["slipway:cluster"] == "/a/cluster"
+    assert not config.keys() & {"slipway:project", "slipway:zones"}
+
+
+def test_what_is_paid_for_says_what_is_billed(clone: Clone, cluster: Path) -> None:
+    contract = clone.directory / "infra" / "targets" / "demo_cluster" / "__init__.py"
+    whole = contract.read_text()
+    contract.write_text(whole.replace("PaidContract", "TrainingContract"))
+    preview = clone.pulumi("preview", CLUSTER)
+    contract.write_text(whole)
+    assert preview.returncode != 0
+    assert "stacks of target demo-cluster are paid for, but it does not say what is billed" in said(preview)
 
 
 def test_what_is_paid_for_is_declared_behind_a_guard(clone: Clone, cluster: Path) -> None:
@@ -145,8 +171,12 @@ def test_preview_up_status_and_destroy(clone: Clone) -> None:
     report = json.loads(status.stdout)
     assert (report["phase"], [host["index"] for host in report["hosts"]]) == ("training", [0])
     assert report["run_directory"].startswith("gs://")
+    (instance,) = Path(os.environ["SLIPWAY_STANDIN_STATE"], "compute", "Instance").iterdir()
+    lost = instance.with_name("lost.json")  # as a killed `up` leaves one
+    lost.write_text(instance.read_text())
     destroy = clone.pulumi("destroy", STACK, "--yes")
     assert destroy.returncode == 0, said(destroy)
+    assert "deleted lost.json, which the state did not know" in said(destroy)
 
 
 def test_the_table_of_all_stacks(clone: Clone) -> None:
@@ -162,6 +192,19 @@ def test_doctor(clone: Clone) -> None:
     assert findings["stack file"]["said"] == f"stacks/Pulumi.{STACK}.yaml is a stack of target demo-vm"
     assert findings["credentials"]["verdict"] == "wrong"
     assert {"project", "APIs", "roles", "quota", "foundation"} <= findings.keys()
+
+
+def test_doctor_asks_of_this_machine_what_a_target_needs_of_it(clone: Clone, cluster: Path) -> None:
+    def finding() -> tuple[str, str]:
+        asked = json.loads(clone.run("slipway", "doctor", CLUSTER, "--json").stdout)
+        return next((each["verdict"], each["said"]) for each in asked if each["what"] == "cluster")
+
+    assert finding() == ("ok", f"{cluster} is reached from here")
+    settings(clone, cluster / "moved")
+    assert finding() == (
+        "wrong",
+        f"there is no {cluster / 'moved'}; write the directory of a cluster as `slipway:cluster`",
+    )
 
 
 def test_an_unknown_key_is_a_sentence_about_its_keys(clone: Clone) -> None:

@@ -24,7 +24,6 @@ from infra.stack_file.settings import any_from_file, stack_names
 from infra.targets.tpu_vm.declare import slice_args
 from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource
 from infra.targets.tpu_vm.provider.tpu_guard_resource import TpuStackGuardResource
-from infra.targets.tpu_vm.provider.tpu_inputs import SliceReadyInputs
 from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from tests.engine.clone import Clone, said
@@ -171,11 +170,9 @@ FIXED = {"stack", "target", "data", "region", "model_file", "channel", "overlay"
 def declared(stack: str, **changed: Any) -> dict[str, Any]:
     """The inputs of every resource."""
     settings = settings_of(stack, **{"max_chips": 2000, "max_usd_per_hour": 1e6} | changed)
-    args = slice_args(decide(settings))
-    request = dataclasses.asdict(args.request)
-    ready = SliceReadyInputs(request, "", args.hosts, args.wait, args.wait_deadline_s)
-    ours = {"guard": dataclasses.asdict(args.guard), "request": request, "ready": dataclasses.asdict(ready)}
-    return ours | dataclasses.asdict(args.software) | {"run": dataclasses.asdict(args.run)}
+    args = dataclasses.asdict(slice_args(decide(settings)))
+    software = args.pop("software")
+    return args | software
 
 
 @pytest.mark.parametrize("stack", ["v6e-32", "v6e-8x16"])

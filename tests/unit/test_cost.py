@@ -12,7 +12,7 @@ from infra.commands import preview
 from infra.commands.preview import Preview
 from infra.hardware import Api
 from infra.paths import ROOT, stack_file
-from infra.preview import compare, cost, limits, quota, stack_facts
+from infra.preview import compare, cost, limits, quota, stack_plan
 from infra.preview.cost import ASSUMED_MFU, RunCost, active_parameters
 from infra.preview.stack_facts import StackFacts
 from infra.preview.stack_plan import decide
@@ -33,7 +33,9 @@ def cost_of(settings: TpuVmSettings) -> cost.Cost:
 
 
 def facts_of(settings: TpuVmSettings) -> StackFacts:
-    return stack_facts.of(settings, run_plan.of_stack(settings))
+    facts = stack_plan.facts_of(settings)
+    assert facts
+    return facts
 
 
 def quota_of(settings: TpuVmSettings) -> quota.QuotaNeed:

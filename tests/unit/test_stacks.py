@@ -19,16 +19,17 @@ from infra.commands.main import app
 from infra.hardware import Api
 from infra.operate.new_stack import MODELS, SALT, NewStack, model_for, text
 from infra.paths import STACKS
-from infra.preview import compare, planned_changes, stack_facts
-from infra.preview.stack_plan import decide
+from infra.preview import compare, planned_changes
+from infra.preview.stack_plan import decide, facts_of
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_text, stack_names
-from infra.stack_file.terms import Tier
+from infra.targets.local.settings import LocalSettings
 from infra.targets.registry import Target
 from infra.targets.tpu_vm.plan import host_script, request_inputs, requested
 from infra.targets.tpu_vm.provider.tpu_inputs import body, problems
 from infra.targets.tpu_vm.settings import TpuVmSettings
+from infra.tiers import Tier
 from infra.vm_hosts.startup_script import HEADER, startup_script
 from tests.suite.soak import cases
 from training.run_spec import parse
@@ -86,7 +87,8 @@ def agree(tpu: TpuVmSettings) -> None:
     row, spec = tpu.row, run_plan.of_stack(tpu)
     script = startup_script(host_script(tpu, "0" * 16), "true")
     request = request_inputs(tpu, script)
-    facts = stack_facts.of(tpu, spec)
+    facts = facts_of(tpu)
+    assert facts
     assert (facts.slices, facts.hosts, facts.chips) == (spec.slices, spec.hosts, row.chips * tpu.slices)
     assert spec.devices == row.devices * tpu.slices
     assert request.nodes == len(tpu.nodes) == spec.slices
@@ -211,10 +213,23 @@ def test_stack_new_writes_one_that_previews_and_never_overwrites(
     for wrong, message in (
         (["v5p-512", "--zone", "us-west4-a"], "zones has 'us-west4-a'"),
         (["v4-8", "--zone", "us-central2-b"], "is TPU v4, which is not supported"),
+        (["v5p-512"], "a stack of target tpu-vm needs --zone; v5p-512 is in: us-central1-a, us-east5-a"),
+        (["cpu-8", "--target", "local", "--zone", "us-east5-a"], "a stack of target local has no zones; leave --zone"),
+        (["cpu-8", "--target", "local", "--set", "ownr=me"], "unknown key 'ownr'"),
+        (["v5p-512", "--target", "moon"], "target 'moon' is none; write one of: local, tpu-vm, foundation"),
     ):
         refused = CliRunner().invoke(app, ["stack", "new", *wrong])
         assert refused.exit_code == 2
         assert message in refused.output
+
+
+def test_stack_new_writes_only_keys_that_the_target_has() -> None:
+    new = NewStack("cpu-8", target="local", keys=(("steps", "7"), ("on_destroy", "delete")))
+    keys = [line.split()[0] for line in text(new).splitlines() if line.startswith("  slipway:")]
+    names = ("target", "accelerator", "data", "steps", "on_destroy", "training")
+    assert keys == [f"slipway:{name}:" for name in names]
+    read = from_text(new.name, text(new))
+    assert isinstance(read, LocalSettings) and (read.steps, read.on_destroy) == (7, "delete")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from infra.commands.main import app
+from infra.names import PLACEHOLDER_PROJECT
+from infra.operate import billed_places
 from infra.operate.live_view import summary
 from infra.operate.stack_status import stack_status
+from infra.stack_file.settings import every
+from infra.stack_file.terms import Terms
 from infra.targets import registry
 from infra.targets.errors import NotOfferedError
 from infra.targets.hosts import Hosts, HostView
@@ -77,11 +81,12 @@ def test_a_command_on_a_stack_whose_target_has_no_such_thing(words: list[str], s
     assert (done.exit_code, done.output) == (2, f"error: {sentence}\n")
 
 
-def test_a_target_that_bills_nothing_names_what_it_was_asked_to_delete() -> None:
-    local = registry.of(Target.LOCAL)
-    assert local.billed("my-project", print) == ()
-    with pytest.raises(NotOfferedError, match="target local has nothing that could be deleted: node-0, node-1"):
-        local.remove({"node-1", "node-0"}, print)
+def test_a_google_project_is_asked_once_of_each_target_that_bills_there() -> None:
+    (tpu_vm,) = registry.paid().values()
+    stacks = [each for each in every(Terms) if each.billed_in == PLACEHOLDER_PROJECT]
+    assert len(stacks) > 1
+    assert billed_places.of(stacks) == billed_places.named(PLACEHOLDER_PROJECT, stacks) == [(tpu_vm, "my-project")]
+    assert billed_places.named("another", stacks) == [(tpu_vm, "another")]
 
 
 def test_a_name_that_no_target_has_is_of_none() -> None:

@@ -17,12 +17,12 @@ from infra.rules import google_checks
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.cloud_training import how_to_make_foundation
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_engine, from_file, from_text
-from infra.stack_file.terms import Tier
 from infra.targets.foundation.settings import FoundationSettings
 from infra.targets.tpu_vm.declare import slice_args
 from infra.targets.tpu_vm.plan import requested
-from infra.targets.tpu_vm.provider.tpu_inputs import TIERS, problems
+from infra.targets.tpu_vm.provider.tpu_inputs import problems
 from infra.targets.tpu_vm.settings import TpuVmSettings
+from infra.tiers import Tier
 
 SHIPPED = (STACKS / "Pulumi.v6e-32.yaml").read_text()
 SCHEMA: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
@@ -38,11 +38,6 @@ def made(stack: str = "v6e-32", **changes: Any) -> TpuVmSettings:
     found = check(stack, values(**changes))
     assert isinstance(found, TpuVmSettings)
     return found
-
-
-def test_the_provider_knows_the_tiers_of_a_stack_file() -> None:
-    """It names them itself: importing the stack file's terms would load pydantic into its process."""
-    assert tuple(Tier) == TIERS
 
 
 def test_the_shipped_stack() -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from infra.preview.fit import levers
 from infra.preview.fit.train_step import TrainStep
 from infra.preview.fit.verdict import FitVerdict
-from infra.stack_file.settings import SettingsError
-from infra.stack_file.terms import FitCheck, Terms, where
+from infra.stack_file.settings import FitCheck, Settings, SettingsError
+from infra.stack_file.terms import where
 
 
-def gate(settings: Terms, verdict: FitVerdict, buying: bool) -> tuple[str, ...]:
+def gate(settings: Settings, verdict: FitVerdict, buying: bool) -> tuple[str, ...]:
     """What a preview should add. Raises SettingsError for a step that cannot run, or that `buying` needs to know."""
     if verdict.fits is False:
         changes = _changes(settings, verdict)
@@ -21,10 +21,12 @@ def gate(settings: Terms, verdict: FitVerdict, buying: bool) -> tuple[str, ...]:
         )
     if verdict.fits or settings.fit is FitCheck.UNCHECKED:
         return ()
-    ask = f"run `slipway fit {settings.stack}`"
-    more = "choose a larger accelerator or a smaller step" if verdict.estimated else ask
+    otherwise = {
+        "tpu": f"run `slipway fit {settings.stack}`, or ",
+        "gpu": "choose a larger accelerator or a smaller step, or ",
+    }.get(settings.row.platform, "if you know that it does, ")
     problem = (
-        f"whether {verdict.model} fits is unknown: {verdict.reason}; {more}, or write `slipway:fit: unchecked` in "
+        f"whether {verdict.model} fits is unknown: {verdict.reason}; {otherwise}write `slipway:fit: unchecked` in "
         f"{where(settings)}"
     )
     if buying:
@@ -32,7 +34,7 @@ def gate(settings: Terms, verdict: FitVerdict, buying: bool) -> tuple[str, ...]:
     return (f"`up` will refuse: {problem}",)
 
 
-def _changes(settings: Terms, verdict: FitVerdict) -> str:
+def _changes(settings: Settings, verdict: FitVerdict) -> str:
     if verdict.peak_gib is None:
         return f"change {', '.join(verdict.keys)}"
     ranked = " | ".join(lever.title for lever in levers.ranked(TrainStep(settings), verdict))

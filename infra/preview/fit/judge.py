@@ -13,6 +13,8 @@ from infra.preview.fit.compile_request import CompileRequest
 from infra.preview.fit.train_step import TrainStep
 from infra.preview.fit.verdict import FitVerdict
 
+JUDGED = ("tpu", "gpu")  # platforms
+
 type Ask = Callable[[CompileRequest], FitVerdict]
 
 

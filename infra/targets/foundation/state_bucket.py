@@ -20,9 +20,8 @@ from infra.engine import google_plugin, wrapper
 from infra.google_login import LOGIN_COMMAND
 from infra.paths import PULUMI, ROOT
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.settings import SettingsError
+from infra.stack_file.settings import Owned, SettingsError
 from infra.standins.gcp import schema
-from infra.targets import registry
 from infra.targets.errors import TargetError
 from infra.targets.foundation.settings import FoundationSettings
 
@@ -98,7 +97,7 @@ def _states(stack: str) -> list[Path]:
 def _is_of_this_machine(stack: str) -> bool:
     """False where the stack file is gone or broken: its state moves with the others."""
     try:
-        return not registry.of(stack_settings.any_from_file(stack).target).in_the_cloud
+        return not isinstance(stack_settings.any_from_file(stack), Owned)
     except SettingsError:
         return False
 

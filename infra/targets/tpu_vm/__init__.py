@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from infra.emulated import QUESTIONS, STORAGE, TPU
-from infra.targets.contract import TrainingContract
+from infra.targets.contract import PaidContract
 
 if TYPE_CHECKING:
     from infra.preview.stack_plan import TrainingPlan
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from infra.targets.tpu_vm.settings import TpuVmSettings
 
 
-class TpuVm(TrainingContract["TpuVmSettings", "TrainingPlan[TpuVmSettings]"]):
+class TpuVm(PaidContract["TpuVmSettings", "TrainingPlan[TpuVmSettings]"]):
     asks = frozenset((TPU, STORAGE, QUESTIONS))
 
     def settings(self) -> type[TpuVmSettings]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import cast
 
 import pulumi
 
@@ -40,9 +38,7 @@ class TpuSliceArgs:
     software: StoredSoftwareArgs
     run: RunInputs
     request: QueuedResourceInputs  # its `identity` follows from the guard
-    hosts: int  # of all slices
-    wait: bool
-    wait_deadline_s: int
+    ready: SliceReadyInputs  # its request's `identity` and `made` follow from guard and request
 
 
 class TpuSlice(pulumi.ComponentResource):
@@ -54,18 +50,11 @@ class TpuSlice(pulumi.ComponentResource):
     def __init__(self, name: str, args: TpuSliceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:tpu:Slice", name, None, opts)
         guard = TpuStackGuard("guard", args.guard, child_after(self))
-        identity = _as_value(guard.identity)
-        software = store_software(args.software.of_state(identity), self, guard)
-        wanted = dataclasses.replace(args.request, identity=identity)
+        software = store_software(args.software, self, guard, guard.identity)
         run = Run("run", args.run, child_after(self, guard))
-        request = QueuedResource("request", wanted, child_after(self, guard, *software, run))
-        made = _as_value(request.made)
-        awaited = SliceReadyInputs({**vars(wanted)}, made, args.hosts, args.wait, args.wait_deadline_s)
-        ready = SliceReady("ready", awaited, child_after(self, request))
+        identity = {"identity": guard.identity}
+        request = QueuedResource("request", args.request, child_after(self, guard, *software, run), identity)
+        awaited = {"request": vars(args.request) | identity, "made": request.made}
+        ready = SliceReady("ready", args.ready, child_after(self, request), awaited)
         self.state, self.zone = ready.state, ready.zone
         self.register_outputs({"state": self.state, "zone": self.zone})
-
-
-def _as_value(output: pulumi.Output[str]) -> str:
-    """For a contract of the provider, which sees the value: it does not import pulumi, so its types have no outputs."""
-    return cast(str, output)

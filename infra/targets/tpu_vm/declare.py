@@ -12,7 +12,7 @@ from infra.names import stack_label
 from infra.preview.stack_plan import TrainingPlan
 from infra.targets.tpu_vm.component import TpuSlice, TpuSliceArgs
 from infra.targets.tpu_vm.plan import requested
-from infra.targets.tpu_vm.provider.tpu_inputs import TpuStackGuardInputs
+from infra.targets.tpu_vm.provider.tpu_inputs import SliceReadyInputs, TpuStackGuardInputs
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
 
@@ -24,12 +24,11 @@ def declare(plan: TrainingPlan[TpuVmSettings]) -> None:
 def slice_args(plan: TrainingPlan[TpuVmSettings]) -> TpuSliceArgs:
     """The component's arguments of a plan."""
     settings, software = plan.settings, plan.software
+    request = requested(settings, software)
     return TpuSliceArgs(
         guard=TpuStackGuardInputs(settings.project, stack_label(settings.stack), list(settings.zones), settings.owner),
         software=stored_software_args(software, settings.places.artifacts, use_of(settings, software).user),
         run=run_inputs(plan.spec, software),
-        request=requested(settings, software),
-        hosts=plan.spec.hosts,
-        wait=settings.wait,
-        wait_deadline_s=settings.wait_deadline,
+        request=request,
+        ready=SliceReadyInputs(vars(request), "", plan.spec.hosts, settings.wait, settings.wait_deadline),
     )

@@ -10,9 +10,9 @@ from infra import durations
 from infra.google_cloud.api import SCOPE
 from infra.host_software.derive import HostSoftware
 from infra.paths import TRAINING
-from infra.stack_file.terms import Tier
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
 from infra.targets.tpu_vm.settings import TpuVmSettings
+from infra.tiers import Tier
 from infra.vm_hosts.startup_script import HostScript, startup_script
 
 

@@ -17,8 +17,9 @@ from infra.hardware import Api
 from infra.names import COMPUTE_LIMIT, COMPUTE_NAME
 from infra.stack_file.cloud_training import CloudTrainingSettings, one_line
 from infra.stack_file.settings import Absent, SettingsError, stack_names
-from infra.stack_file.terms import Seconds, Tier, seconds, where
+from infra.stack_file.terms import Seconds, seconds, where
 from infra.targets.tpu_vm.provider.tpu_inputs import ANY_RESERVATION
+from infra.tiers import Tier
 
 RESERVATION = re.compile(r"(projects|folders|organizations)/[^/]+/locations/(?P<zone>[^/]+)/reservations/[^/]+")
 FLEX_START_LIMIT_S = 7 * 86_400  # docs.cloud.google.com/tpu/docs/flex-start, read 2026-11-20

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 from infra.names import STACK_LABEL
 from infra.providers.resource import ignored, replaces, updates
 from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim
+from infra.tiers import Tier
 from infra.vm_hosts.startup_script import METADATA_LIMIT
 
-FLEX_START = "flex-start"
 PATCHED = ("labels", "tags", "metadata", "description")  # what the API changes on nodes in place
 
 _FIXED = "a request cannot be changed once it is made"
@@ -121,7 +121,6 @@ class QueuedResourceInputs:
         return tuple(dict.fromkeys((*([last] if last else []), *self.in_order(last))))
 
 
-TIERS = ("on-demand", "spot", "reserved", "guaranteed", FLEX_START)
 _NETWORK_KEYS = {"network", "subnetwork", "enable_external_ips", "can_ip_forward", "queue_count"}
 _ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 ANY_RESERVATION = "-"  # what gcloud sends for `--reserved` without a name
@@ -138,11 +137,11 @@ def body(new: QueuedResourceInputs, zone: str, now: datetime | None = None) -> d
     else:
         spec["multislice_params"] = {"node_count": new.nodes, "node_id_prefix": new.name}
     request: dict[str, Any] = {"tpu": {"node_spec": [spec]}}
-    if new.tier == "spot":
+    if new.tier == Tier.SPOT:
         request["spot"] = {}
-    if new.tier == "guaranteed":
+    if new.tier == Tier.GUARANTEED:
         request["guaranteed"] = {"min_duration": {"seconds": new.min_duration_s}} if new.min_duration_s else {}
-    if new.reservation or new.tier == "reserved":
+    if new.reservation or new.tier == Tier.RESERVED:
         name = new.reservation or ANY_RESERVATION
         request["reservation_name"] = name if "/" in name else f"{new.parent(zone)}/reservations/{name}"
     policy = _queueing_policy(new, now or datetime.now(UTC))
@@ -224,13 +223,13 @@ def problems(new: QueuedResourceInputs) -> list[tuple[str, str]]:
         refuse("nodes", f"nodes is {new.nodes}; give the number of slices, from 1")
     if not _ID.fullmatch(longest):
         refuse("name", f"'{longest}' is not a node's id; give at most 63 of a-z, 0-9 and '-', from a letter")
-    if new.tier not in TIERS:
-        refuse("tier", f"tier is '{new.tier}'; allowed: {', '.join(TIERS)}")
-    if new.reservation and new.tier not in ("reserved", "guaranteed"):
+    if new.tier not in tuple(Tier):
+        refuse("tier", f"tier is '{new.tier}'; allowed: {', '.join(Tier)}")
+    if new.reservation and new.tier not in (Tier.RESERVED, Tier.GUARANTEED):
         refuse("reservation", f"a reservation goes with tier reserved or guaranteed, not with {new.tier}")
-    if (new.tier == FLEX_START) != bool(new.max_run_duration_s):
-        refuse("max_run_duration_s", f"max_run_duration goes with tier {FLEX_START}, and {FLEX_START} with it")
-    if new.min_duration_s and new.tier != "guaranteed":
+    if (new.tier == Tier.FLEX_START) != bool(new.max_run_duration_s):
+        refuse("max_run_duration_s", "max_run_duration goes with tier flex-start, and flex-start with it")
+    if new.min_duration_s and new.tier != Tier.GUARANTEED:
         refuse("min_duration_s", f"min_duration goes with tier guaranteed, not with {new.tier}")
     for word in ("until", "after"):
         if getattr(new, f"valid_{word}_s") and getattr(new, f"valid_{word}"):

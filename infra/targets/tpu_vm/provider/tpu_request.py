@@ -20,7 +20,6 @@ from infra.providers.resource import CancelledError, Context, Outputs, ResourceE
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_ownership
 from infra.targets.tpu_vm.provider.tpu_cleanup import appears_s
 from infra.targets.tpu_vm.provider.tpu_inputs import (
-    FLEX_START,
     QueuedResourceInputs,
     body,
     fingerprint,
@@ -28,6 +27,7 @@ from infra.targets.tpu_vm.provider.tpu_inputs import (
     same_terms,
 )
 from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim
+from infra.tiers import Tier
 
 WAITING = ("CREATING", "ACCEPTED", "WAITING_FOR_RESOURCES")  # it has no nodes yet
 ENDED = ("FAILED", "SUSPENDING", "SUSPENDED")
@@ -202,7 +202,7 @@ def ask(context: Context, new: QueuedResourceInputs, zone: str, made: str) -> Tp
 def _create(context: Context, new: QueuedResourceInputs, zone: str) -> tpu_api.TpuOperation:
     wanted = tpu_api.as_json(body(new, zone))
     version = "v2"
-    if new.tier == FLEX_START:
+    if new.tier == Tier.FLEX_START:
         wanted, version = flex_start(new, wanted), "v2alpha1"
     return tpu_api.create(context, new.parent(zone), new.name, wanted, str(uuid.uuid4()), version)
 
@@ -309,7 +309,7 @@ def _refuse_failed(
 
 
 def _reserves(new: QueuedResourceInputs) -> bool:
-    return new.tier == "reserved" or bool(new.reservation)
+    return new.tier == Tier.RESERVED or bool(new.reservation)
 
 
 def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, claim: StackClaim) -> None:
