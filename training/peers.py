@@ -176,7 +176,7 @@ class _Switchboard:
 
         class Line(socketserver.StreamRequestHandler):
             def handle(self) -> None:
-                with contextlib.suppress(OSError, ValueError, KeyError):
+                with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                     board._attend(self.connection, cast(IO[bytes], self.rfile))
 
         self._server = _Server(("127.0.0.1" if local else "", port), Line)
