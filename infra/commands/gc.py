@@ -110,8 +110,8 @@ def _gc(uri: str, delete: bool, min_age: timedelta, projects: tuple[str, ...], r
         typer.echo(f"  in use by {user}, whose last `up` was {(now - last).days} days ago")
     if not projects and uri != str(ARTIFACTS):
         typer.echo(
-            "  nobody could be asked what runs with it, as it is no bucket of Google's: what hosts install is offered too "
-            "where no stack, use or run record names it"
+            "  nobody could be asked what runs with it, as it is no bucket of Google's: what hosts install is offered "
+            "too, where no stack, use or run record names it"
         )
     if not gone:
         typer.echo("nothing to delete")
