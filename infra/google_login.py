@@ -1,11 +1,11 @@
-"""What to do about a refusal of Google's, by its HTTP status and the same for every API; how a person gets credentials."""
+"""What to do about a refusal of Google's, by its HTTP status; and how a person gets credentials."""
 
 LOGIN_COMMAND = "gcloud auth application-default login"
 TRANSIENT = (429, 500, 502, 503, 504)
 
 
 def advised(sentence: str, status: int, role: str = "") -> str:
-    """The sentence with what to do, or as it is where only the API knows. role: has the permissions that a 403 lacks."""
+    """The sentence and what to do, where the status tells. role: has the permissions that a 403 lacks."""
     if status == 401:
         return f"{sentence}; run `{LOGIN_COMMAND}`"
     if status == 403:
