@@ -194,9 +194,7 @@ class GcsStore:
             case _ if refused_as_damaged or isinstance(error, _storage_errors.DataCorruption):
                 return StoreError(f"{what}: it arrived damaged (checksum mismatch); run it again")
             case api.GoogleAPICallError():
-                return StoreError(
-                    advised(f"{what}: Cloud Storage answered {error.code}: {reason}", int(error.code or 0))
-                )
+                return StoreError(advised(f"{what}: Cloud Storage answered {error.code}: {reason}", error.code))
             case _:
                 return StoreError(f"{what}: no connection to Cloud Storage ({reason}); run it again when there is one")
 

@@ -57,8 +57,7 @@ def record(store: Store, use: Use) -> None:
 def forget(store: Store, user: str, ended: Use | None = None, kept: Use | None = None) -> int:
     """Remove what `user` (owner/stack) has left, but for `kept`. Returns how many. Raises StoreError.
 
-    With a use that has ended only that and what its state has left: a record without a state may be of another clone,
-    whose `up` has just begun or whose state is of 0.1.0.
+    With a use that has ended only that and what its state has left: what says no state may be another clone's.
     """
     uses = of_entries(store.entries(f"{PREFIX}{user}/"))
     gone = [use for use in uses if use != kept and (ended in (None, use) or (use.state and use.state == ended.state))]

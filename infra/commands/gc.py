@@ -109,10 +109,7 @@ def _gc(uri: str, delete: bool, min_age: timedelta, projects: tuple[str, ...], r
         last = max(updated for use, updated in used.items() if use.user == user)
         typer.echo(f"  in use by {user}, whose last `up` was {(now - last).days} days ago")
     if not projects and uri != str(ARTIFACTS):
-        typer.echo(
-            "  nobody could be asked what runs with it, as it is no bucket of Google's: what hosts install is offered "
-            "too, where no stack, use or run record names it"
-        )
+        typer.echo("  nobody could be asked what runs with it: what no stack, use or run record names is offered")
     if not gone:
         typer.echo("nothing to delete")
         return

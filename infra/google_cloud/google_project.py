@@ -144,8 +144,7 @@ class GoogleProject:
             enable = f"gcloud services enable {api}.googleapis.com --project {self.project}"
             return f"{api}.googleapis.com is not enabled, so it does not tell; run: {enable}"
         message = str(error.get("message") or answer.reason).strip().splitlines()[0]
-        said = f"{api}.googleapis.com answers {answer.status_code}: {message[:200]}"
-        return advised(said, answer.status_code)
+        return advised(f"{api}.googleapis.com answers {answer.status_code}: {message[:200]}", answer.status_code)
 
 
 def _first_line(error: BaseException) -> str:
