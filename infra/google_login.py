@@ -8,5 +8,5 @@ def advised(sentence: str, status: int | None, role: str = "") -> str:
     """The sentence and what to do, where the status tells. role: has the permissions that a 403 lacks."""
     login = f"run `{LOGIN_COMMAND}`"
     granted = f"have it granted{role and f' ({role})'}, or {login} as who has it"
-    advice = {401: login, 403: granted, **dict.fromkeys(TRANSIENT, "run it again")}.get(status)
+    advice = {401: login, 403: granted, **dict.fromkeys(TRANSIENT, "run it again")}.get(status or 0)
     return f"{sentence}; {advice}" if advice else sentence
