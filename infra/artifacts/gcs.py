@@ -29,7 +29,7 @@ from infra.artifacts.store import (
     check_key,
     disk_errors,
 )
-from infra.google_login import LOGIN_COMMAND
+from infra.google_login import advised
 
 # These packages ship no types, so their names are Any here.
 _crc: Any = importlib.import_module("google_crc32c")
@@ -188,13 +188,13 @@ class GcsStore:
                     f" fix the name, or create it with its foundation stack"
                 )
             case api.Forbidden():
-                return StoreError(f"{what}: permission denied; give this account {ROLE} on the bucket ({reason})")
+                return StoreError(advised(f"{what}: permission denied ({reason})", 403, f"{ROLE} on the bucket"))
             case api.Unauthorized() | auth.DefaultCredentialsError() | auth.RefreshError():
-                return StoreError(f"{what}: no valid Google credentials; run: {LOGIN_COMMAND} ({reason})")
+                return StoreError(advised(f"{what}: no valid Google credentials ({reason})", 401))
             case _ if refused_as_damaged or isinstance(error, _storage_errors.DataCorruption):
                 return StoreError(f"{what}: it arrived damaged (checksum mismatch); run it again")
             case api.GoogleAPICallError():
-                return StoreError(f"{what}: Cloud Storage answered {error.code}: {reason}")
+                return StoreError(advised(f"{what}: Cloud Storage answered {error.code}: {reason}", error.code))
             case _:
                 return StoreError(f"{what}: no connection to Cloud Storage ({reason}); run it again when there is one")
 

@@ -54,13 +54,13 @@ def record(store: Store, use: Use) -> None:
     put_bytes(store, use.key, f"{use.key}\n".encode())
 
 
-def forget(store: Store, user: str, state: str | None = None, kept: Use | None = None) -> int:
+def forget(store: Store, user: str, ended: Use | None = None, kept: Use | None = None) -> int:
     """Remove what `user` (owner/stack) has left, but for `kept`. Returns how many. Raises StoreError.
 
-    With a state only what that has left, and what says none.
+    With a use that has ended only that and what its state has left: what says no state may be another clone's.
     """
     uses = of_entries(store.entries(f"{PREFIX}{user}/"))
-    gone = [use for use in uses if use != kept and (state is None or use.state in ("", state))]
+    gone = [use for use in uses if use != kept and (ended in (None, use) or (use.state and use.state == ended.state))]
     for use in gone:
         store.delete(use.key)
     return len(gone)

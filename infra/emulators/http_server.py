@@ -89,6 +89,7 @@ class EmulatorHandler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+    wbufsize = -1  # headers and body leave together, and wake the client once
     server: Any
 
     def body(self) -> bytes:

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.google_cloud.api import GoogleApi
-from infra.google_login import LOGIN_COMMAND
+from infra.google_login import TRANSIENT, advised
 from infra.providers.resource import ResourceError
 
-_TRANSIENT = (429, 500, 502, 503, 504)
 _CLOSED = "LOCATION_POLICY_VIOLATED"
-_LOGIN = f"run `{LOGIN_COMMAND}`"
 
 
 class GoneError(ResourceError):
@@ -75,7 +73,7 @@ def judge(api: GoogleApi, doing: str, error: BaseException) -> Failure:
         )
         return Failure(SilentError(sentence), True)
     if isinstance(error, auth.GoogleAuthError):
-        return Failure(ResourceError(f"cannot {doing}: no valid Google credentials on this machine; {_LOGIN}"))
+        return Failure(ResourceError(advised(f"cannot {doing}: no valid Google credentials on this machine", 401)))
     raise error
 
 
@@ -88,19 +86,17 @@ def _judge_refusal(api: GoogleApi, doing: str, error: Any) -> Failure:
         return Failure(ThereAlreadyError(f"cannot {doing}: the id is taken"))
     if code == 409 or status == "FAILED_PRECONDITION":
         return Failure(BusyError(f"{sentence} ({status}); run it again once that has ended"))
-    if code == 401:
-        return Failure(ResourceError(f"{sentence}; {_LOGIN}"))
     if code == 403 and (error.reason == _CLOSED or _CLOSED in message):
         return Failure(ClosedError(f"{sentence} Give another zone"))
     if own_error := api.own_error(code, message, sentence):
         return Failure(own_error)
-    if code == 403:
-        return Failure(ResourceError(f"{sentence}; have it granted ({api.role}), or {_LOGIN} as who has it"))
+    if code in (401, 403):
+        return Failure(ResourceError(advised(sentence, code, api.role)))
     if code == 429 and _is_quota(error, message):
         return Failure(FullError(f"{sentence} Ask for more in the console (IAM, Quotas) or give another zone"))
-    if code in _TRANSIENT:
+    if code in TRANSIENT:
         kind = SilentError if code >= 500 else ResourceError
-        return Failure(kind(f"{sentence} ({code}); run it again"), True, _retry_after_s(error))
+        return Failure(kind(advised(f"{sentence} ({code})", code)), True, _retry_after_s(error))
     return Failure(ResourceError(f"{sentence} ({code} {status}); mend the stack file and run it again"))
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from infra import emulated
 from infra.google_cloud.api import SCOPE
-from infra.google_login import LOGIN_COMMAND
+from infra.google_login import LOGIN_COMMAND, advised
 
 TIMEOUT_S = 20.0
 LOGIN = f"run: {LOGIN_COMMAND}"
@@ -144,7 +144,7 @@ class GoogleProject:
             enable = f"gcloud services enable {api}.googleapis.com --project {self.project}"
             return f"{api}.googleapis.com is not enabled, so it does not tell; run: {enable}"
         message = str(error.get("message") or answer.reason).strip().splitlines()[0]
-        return f"{api}.googleapis.com answers {answer.status_code}: {message[:200]}"
+        return advised(f"{api}.googleapis.com answers {answer.status_code}: {message[:200]}", answer.status_code)
 
 
 def _first_line(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 A create prepares the data where that is not done yet (training/data/prepare.py, in the hosts' environment), refuses a
 directory that holds other data than its name says, and checks that the run has enough of it. A delete keeps the data
-unless the stack says otherwise and no other stack uses it.
+unless the stack says otherwise and no other stack uses it. Directories of this machine: only target local has such.
 """
 
 from __future__ import annotations
@@ -73,5 +73,6 @@ def _checked(new: PreparedDataInputs) -> Outputs:
 
 
 def _used(directory: Path) -> bool:
+    """Whether hosts of another stack here have it in their run spec. Records of runs say only that one once had it."""
     specs = directory.parent.parent.glob(f"*/hosts/*/{RUN_SPEC}")
     return any(str(directory) in spec.read_text() for spec in specs)

@@ -7,6 +7,7 @@ uses it (infra/artifacts/uses.py) is removed once the stack uses another bundle,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ class StoredBundleResource(Resource[StoredBundleInputs]):
 
     def create(self, context: Context, new: StoredBundleInputs) -> tuple[str, Outputs]:
         self._ensure(new)
-        _say_used(new)
+        _say_used(new, None)
         return new.bundle, {}
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
@@ -37,12 +38,12 @@ class StoredBundleResource(Resource[StoredBundleInputs]):
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: StoredBundleInputs) -> Outputs:
         self._ensure(new)
-        _say_used(new)
+        _say_used(new, outputs)
         return {}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
-        if user := str(outputs.get("user", "")):
-            uses.forget(open_store(str(outputs["store"])), user, str(outputs.get("state", "")))
+        if use := _use(outputs):
+            uses.forget(open_store(str(outputs["store"])), use.user, use)
 
     def _ensure(self, new: StoredBundleInputs) -> None:
         store = open_store(new.store)
@@ -58,10 +59,16 @@ class StoredBundleResource(Resource[StoredBundleInputs]):
         put(bundle, store)
 
 
-def _say_used(new: StoredBundleInputs) -> None:
+def _use(values: Mapping[str, Any]) -> Use | None:
+    """None in a store that nobody else uses."""
+    owner, _, stack = str(values.get("user", "")).partition("/")
+    return Use(owner, stack, values["wheelhouse"], values["bundle"], values.get("state", "")) if owner else None
+
+
+def _say_used(new: StoredBundleInputs, before: Mapping[str, Any] | None) -> None:
     """By this state, which used another bundle before or had only begun to use this one."""
-    if new.user:
-        owner, _, stack = new.user.partition("/")
-        use, store = Use(owner, stack, new.wheelhouse, new.bundle, new.state), open_store(new.store)
+    if use := _use(vars(new)):
+        store = open_store(new.store)
         uses.record(store, use)
-        uses.forget(store, new.user, new.state, kept=use)
+        for ended in (replace(use, state=""), _use(before or {}) or use):
+            uses.forget(store, ended.user, ended, kept=use)

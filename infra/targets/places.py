@@ -25,6 +25,8 @@ def in_bucket(location: str) -> bool:
 
 def problem(location: str) -> str | None:
     """Why that is no place for files, as a stack file spells one."""
+    if "://" in location and not in_bucket(location):
+        return f"no store is reached by {location.partition(':')[0]}://; there are two kinds, a directory (/...) and gs://bucket[/path]"
     if re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]+(/[^/?#\s]+)*|(/[^/\0\r\n]+)+", location):
         return None
     return "no place for files; give an absolute directory, or gs://bucket[/path], without '/' at its end"

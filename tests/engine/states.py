@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import yaml
 
 from infra.artifacts.layout import bundle_key
 from infra.artifacts.opening import open_store
@@ -30,12 +31,20 @@ from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResourc
 from tests.engine import test_foundation
 from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import PROJECT, emulated, settings_of, write
+from tests.golden_files import GOLDEN
 
 DIRECTORY = ROOT / "tests" / "states"
 LOCAL, TPU_VM, FOUNDATION = "local.kept", "v6e-8.kept", "foundation.kept"
 LIKE = "v6e-8"
 STACKS = {"local": LOCAL, "tpu-vm": TPU_VM, "foundation": FOUNDATION}
 _HOST_FILES = ("host.json", "status.json", "run_spec.yaml")
+
+
+def explained(target: str, release: str) -> frozenset[tuple[str, str]]:
+    """The changes that an upgrade may plan, as action and resource: creates, each with its reason."""
+    reasons = yaml.safe_load((GOLDEN / f"creates-after-{release}.yaml").read_text())[target]
+    assert all(reasons.values()), f"a create of {target} has no reason"
+    return frozenset(("create", resource) for resource in reasons)
 
 
 def write_stack(clone: Clone, target: str) -> str:

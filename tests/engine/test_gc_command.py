@@ -90,6 +90,7 @@ def test_life_of_a_store(clone: Clone, store: Path, monkeypatch: pytest.MonkeyPa
         )
         dry = clone.run("slipway", "gc", "gs://bucket", "--project", "p")
         assert dry.returncode == 0, said(dry)
+        assert "nobody could be asked" not in dry.stdout
         assert "1 stacks and 1 run records name 2 wheelhouses and 2 bundles" in dry.stdout
         assert all(key in dry.stdout for key in GONE)
         assert "used.whl" in dry.stdout
@@ -107,6 +108,7 @@ def test_life_of_a_store(clone: Clone, store: Path, monkeypatch: pytest.MonkeyPa
     assert clone.pulumi("destroy", "local.used", "--non-interactive").returncode == 0
     last = clone.run("slipway", "gc", str(store), "--delete")
     assert "1 stacks and 1 run records name 1 wheelhouses and 1 bundles" in last.stdout, said(last)
+    assert "nobody could be asked what runs with it" in last.stdout
     assert list(open_store(store).keys("wheelhouses/")) == [
         f"wheelhouses/{'3' * 16}/SHA256SUMS",
         f"wheelhouses/{'3' * 16}/requirements.txt",

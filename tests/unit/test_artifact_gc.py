@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from infra.artifacts import uses
 from infra.artifacts.gc import Named, kept_wheelhouses, unreferenced
-from infra.artifacts.layout import object_key, objects_of, sums_text, wheelhouse_key
+from infra.artifacts.layout import bundle_key, object_key, objects_of, sums_text, wheelhouse_key
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import Entry, StoreError
+from infra.providers.inputs import StoredBundleInputs
+from infra.providers.stored_bundle_resource import StoredBundleResource
 from infra.runs import named_artifacts
 from infra.runs.named_artifacts import by_deployment, by_record, by_records, by_stacks
+from tests.unit.tpu_stack import EmulatedContext
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 OLD, YOUNG = NOW - timedelta(days=3), NOW - timedelta(hours=3)
@@ -257,9 +260,32 @@ def test_a_clone_takes_back_its_own_word_and_not_that_of_another(tmp_path: Path)
     begun = uses.Use("bob", "v6e-32", identifier(1), identifier(3))
     for use in (mine, theirs, begun):
         uses.record(store, use)
-    assert set(uses.of_entries(store.entries())) == {mine, theirs, begun}
-    assert uses.forget(store, mine.user, mine.state) == 2
-    assert list(uses.of_entries(store.entries())) == [theirs]
+    assert uses.forget(store, mine.user, mine) == 1
+    assert set(uses.of_entries(store.entries())) == {theirs, begun}
+
+
+def test_what_another_clone_has_begun_stays_when_this_one_has_another_bundle_or_none(tmp_path: Path) -> None:
+    """Between its word and its bundle: `slipway gc` then offered the wheels that its hosts were about to install."""
+
+    def using(number: int, state: str) -> StoredBundleInputs:
+        bundle = identifier(number)
+        open_store(tmp_path).put(bundle_key(bundle), Path(__file__))
+        return StoredBundleInputs(str(tmp_path), bundle, "", identifier(1), "", "", "bob/v6e-32", state)
+
+    def left() -> set[tuple[str, str]]:
+        return {(use.bundle, use.state) for use in uses.of_entries(open_store(tmp_path).entries())}
+
+    context, resource = EmulatedContext(lambda _: None, [], 60), StoredBundleResource()
+    for number in (2, 3, 9):  # of two clones, one of them of 0.1.0, and of a third that has just begun
+        uses.record(open_store(tmp_path), uses.Use("bob", "v6e-32", identifier(1), identifier(number)))
+    resource.create(context, using(3, "2bd806-1"))
+    assert left() == {(identifier(2), ""), (identifier(9), ""), (identifier(3), "2bd806-1")}
+    resource.update(context, "", vars(using(3, "2bd806-1")), using(4, "2bd806-1"))
+    resource.update(context, "", vars(using(2, "")), using(5, ""))
+    assert left() == {(identifier(5), ""), (identifier(9), ""), (identifier(4), "2bd806-1")}
+    resource.delete(context, "", vars(using(5, "")))
+    resource.delete(context, "", vars(using(4, "2bd806-1")))
+    assert left() == {(identifier(9), "")}
 
 
 def test_what_is_forgotten_is_of_that_stack_alone(tmp_path: Path) -> None:

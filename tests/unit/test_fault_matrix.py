@@ -16,14 +16,14 @@ from infra.paths import ROOT
 from tests.suite.soak import SOAK
 
 FEWEST = {
-    "create": 280,
-    "update": 280,
-    "recover": 360,
-    "move": 440,
-    "refresh": 130,
-    "destroy": 350,
-    "answers": 600,
-    "owners": 300,
+    "create": 170,
+    "update": 170,
+    "recover": 250,
+    "move": 330,
+    "refresh": 60,
+    "destroy": 230,
+    "answers": 500,
+    "owners": 1000,
 }
 SHARE = 1 / 16
 

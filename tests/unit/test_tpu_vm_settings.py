@@ -114,6 +114,11 @@ def test_words_people_use() -> None:
         ({"max_runtime": "long"}, "max_runtime is 'long' in stacks/Pulumi.v6e-32.yaml: no length of time; write"),
         ({"max_usd_per_hour": -1}, "max_usd_per_hour is -1 in stacks/Pulumi.v6e-32.yaml: input should be g"),
         ({"data": "stdlib"}, "hosts of target tpu-vm cannot read prepared text yet: write `slipway:data: synthetic`"),
+        (
+            {"artifacts": "s3://bucket/x"},
+            "artifacts is 's3://bucket/x' in stacks/Pulumi.v6e-32.yaml: no store is reached by s3://; there are two "
+            "kinds, a directory (/...) and gs://bucket[/path]",
+        ),
         ({"runs": "gs://Bucket"}, "runs is 'gs://Bucket' in stacks/Pulumi.v6e-32.yaml: no place for files; give an a"),
         ({"artifacts": "/wheels"}, "artifacts is '/wheels' in stacks/Pulumi.v6e-32.yaml, which hosts in the cloud do"),
         ({"on_destroy": "keep"}, "unknown key 'on_destroy' in stacks/Pulumi.v6e-32.yaml"),

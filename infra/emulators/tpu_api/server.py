@@ -299,8 +299,8 @@ class _Handler(EmulatorHandler):
 
     def _cut(self, sent: bytes) -> None:
         self.close_connection = True
-        if sent:
-            self.wfile.write(sent)
+        self.wfile.write(sent)
+        self.wfile.flush()
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
 

@@ -109,12 +109,15 @@ def test_permission_denied(server: ObjectStore, bucket: Store, tmp_path: Path) -
     file = write(tmp_path / "f", "x")
     server.fail(StoreFaultKind.DENIED, "POST")
     sentence = refused(lambda: bucket.put("k", file))
-    assert sentence.startswith(f"cannot store {file} as k in gs://bucket: permission denied; give this account roles/")
+    assert sentence.startswith(f"cannot store {file} as k in gs://bucket: permission denied (")
+    assert "; have it granted (roles/storage.objectAdmin on the bucket), or run `gcloud auth" in sentence
 
 
 def test_a_service_that_stays_away(server: ObjectStore) -> None:
     server.fail(StoreFaultKind.UNAVAILABLE, times=100)
-    assert "Cloud Storage answered 503: " in refused(lambda: open_store("gs://bucket", patience_s=0.2).has("k"))
+    sentence = refused(lambda: open_store("gs://bucket", patience_s=0.2).has("k"))
+    assert "Cloud Storage answered 503: " in sentence
+    assert sentence.endswith("; run it again")
 
 
 def test_no_network(server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +147,8 @@ def run_with(environment: dict[str, str]) -> str:
 
 def test_no_credentials(tmp_path: Path) -> None:
     said = run_with({"HOME": str(tmp_path), "NO_GCE_CHECK": "true"})
-    assert said.startswith("cannot open gs://bucket: no valid Google credentials; run: gcloud auth application-default")
+    assert said.startswith("cannot open gs://bucket: no valid Google credentials (")
+    assert said.endswith("; run `gcloud auth application-default login`\n")
 
 
 def test_a_vm_gets_in_with_the_token_of_its_service_account(tmp_path: Path) -> None:
