@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 
@@ -55,6 +55,11 @@ class Run(SlipwayResource[RunInputs]):
     """The record of one training."""
 
     run_id: pulumi.Output[str]
+
+
+def as_value(output: pulumi.Output[str]) -> str:
+    """For a contract of the provider, which sees the value: it does not import pulumi, so its types have no outputs."""
+    return cast(str, output)
 
 
 def child_after(parent: pulumi.Resource, *resources: pulumi.Resource) -> pulumi.ResourceOptions:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import cast
 
 import pulumi
 
-from infra.components.resources import Run, SlipwayResource, child_after
+from infra.components.resources import Run, SlipwayResource, as_value, child_after
 from infra.components.stored_software import StoredSoftwareArgs, store_software
 from infra.providers.inputs import RunInputs
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs, TpuStackGuardInputs
@@ -54,18 +53,13 @@ class TpuSlice(pulumi.ComponentResource):
     def __init__(self, name: str, args: TpuSliceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:tpu:Slice", name, None, opts)
         guard = TpuStackGuard("guard", args.guard, child_after(self))
-        identity = _as_value(guard.identity)
+        identity = as_value(guard.identity)
         software = store_software(args.software.of_state(identity), self, guard)
         wanted = dataclasses.replace(args.request, identity=identity)
         run = Run("run", args.run, child_after(self, guard))
         request = QueuedResource("request", wanted, child_after(self, guard, *software, run))
-        made = _as_value(request.made)
+        made = as_value(request.made)
         awaited = SliceReadyInputs({**vars(wanted)}, made, args.hosts, args.wait, args.wait_deadline_s)
         ready = SliceReady("ready", awaited, child_after(self, request))
         self.state, self.zone = ready.state, ready.zone
         self.register_outputs({"state": self.state, "zone": self.zone})
-
-
-def _as_value(output: pulumi.Output[str]) -> str:
-    """For a contract of the provider, which sees the value: it does not import pulumi, so its types have no outputs."""
-    return cast(str, output)
