@@ -13,10 +13,10 @@ from typing import Any
 
 from bench.record import Figure, figure
 from infra import hardware
-from infra.operate.interactive_fit import answer
 from infra.paths import ROOT
 from infra.preview.fit import cache, compiler
 from infra.preview.fit.compiler import CompileLimits
+from infra.preview.fit.interactive_fit import answer
 from infra.preview.fit.train_step import TrainStep, of_accelerator
 from infra.stack_file.settings import stack_names
 from training.maxtext_config import command_line

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from training.exit_codes import ExitCode
 
@@ -76,5 +77,8 @@ def read_status(directory: Path) -> HostStatus | None:
         values = json.loads((directory / FILE_NAME).read_text())
     except FileNotFoundError:
         return None
-    known = {field.name: values[field.name] for field in dataclasses.fields(HostStatus) if field.name in values}
-    return HostStatus(**(known | {"phase": Phase(values["phase"])}))
+    known: dict[str, Any] = {
+        field.name: values[field.name] for field in dataclasses.fields(HostStatus) if field.name in values
+    }
+    known["phase"] = Phase(known["phase"])
+    return HostStatus(**known)

@@ -16,9 +16,9 @@ import typer
 
 from infra.commands.terminal import fail
 from infra.emulated import STORAGE, TPU
+from infra.emulators import emulated_cloud
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import TpuApi
-from infra.operate import emulated_cloud
 from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import every
 

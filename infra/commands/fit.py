@@ -16,9 +16,8 @@ import yaml
 from infra.commands import tables
 from infra.commands.terminal import fail
 from infra.hardware import UnknownAcceleratorError, find
-from infra.operate import fit_table, interactive_fit
+from infra.preview.fit import fit_table, interactive_fit, levers, roofline
 from infra.preview.fit import judge as judge_of_fit
-from infra.preview.fit import levers, roofline
 from infra.preview.fit.cache import CacheError
 from infra.preview.fit.compiler import CompileLimits
 from infra.preview.fit.train_step import TrainStep, of_accelerator, of_stack

@@ -106,7 +106,7 @@ def _gc(uri: str, delete: bool, min_age: timedelta, asked: list[Asked], runs: li
     for user in dict.fromkeys(use.user for use in used):
         last = max(updated for use, updated in used.items() if use.user == user)
         typer.echo(f"  in use by {user}, whose last `up` was {(now - last).days} days ago")
-    if not projects and uri != str(ARTIFACTS):
+    if not asked and uri != str(ARTIFACTS):
         typer.echo("  nobody could be asked what runs with it: what no stack, use or run record names is offered")
     if not gone:
         typer.echo("nothing to delete")

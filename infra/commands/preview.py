@@ -13,10 +13,10 @@ import typer
 
 from infra.commands import tables
 from infra.commands.terminal import fail
-from infra.operate import interactive_fit
 from infra.preview import compare, planned_changes, stack_facts, stack_plan
 from infra.preview.compare import Line
 from infra.preview.cost import usd
+from infra.preview.fit import interactive_fit
 from infra.preview.planned_changes import Change, PreviewError
 from infra.preview.stack_facts import StackFacts
 from infra.preview.stack_plan import TrainingPlan

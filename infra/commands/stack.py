@@ -1,6 +1,6 @@
 """`slipway stack new`: writes a stack file for a size that is not shipped.
 
-Entry point: writes one file, prints, picks the exit code. What is in the file: infra/operate/new_stack.py.
+Entry point: writes one file, prints, picks the exit code. What is in the file: infra/preview/new_stack.py.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import typer
 
 from infra.commands.terminal import fail
 from infra.names import PLACEHOLDER_PROJECT
-from infra.operate.new_stack import OWNER, NewStack, text
 from infra.paths import stack_file
+from infra.preview.new_stack import OWNER, NewStack, text
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError
 from infra.tiers import Tier

@@ -59,13 +59,15 @@ class Clone:
         return [str(self.directory / ".venv" / "bin" / tool), *arguments]
 
     def run(self, tool: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self._run(self.command(tool, *arguments))
+
+    def make_goal(self, goal: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """`make` without its `setup`, which would make anew the environment that is shared with this tree."""
+        return self._run(["make", "-o", "setup", goal, *arguments])
+
+    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(tool, *arguments),
-            cwd=self.directory,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
+            command, cwd=self.directory, env=self.environment, capture_output=True, text=True, check=False
         )
 
     def pulumi(self, verb: str, stack: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -21,6 +21,7 @@ from tests.engine.clone import Clone, said
 STACK = "demo-vm-v6e-8"
 CLUSTER = "demo-cluster-h100-1"
 HERE = Path(__file__).parent
+_HOME = os.environ["HOME"]
 MODEL = {"model_name": "llama2-7b", "per_device_batch_size": 1, "max_target_length": 2048}
 
 
@@ -37,6 +38,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     assert registry.read_text().count(line) == 1
     demos = '    DEMO_VM = "demo-vm"\n    DEMO_CLUSTER = "demo-cluster"\n'
     registry.write_text(registry.read_text().replace(line, line + demos))
+    keys = clone.make_goal("keys")
+    assert keys.returncode == 0, said(keys)
     new = "stack new v6e-8 --target demo-vm --zone us-east5-b --project try-it"
     written = clone.run("slipway", *new.split())
     assert written.returncode == 0, said(written)
@@ -72,6 +75,17 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
         yield
 
 
+def test_no_other_file_changes(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The types, the arrows and the engine's list of keys hold with two more targets."""
+    assert "cluster:\n" in (clone.directory / "Pulumi.yaml").read_text()
+    tests = ["tests/unit/test_layers.py", "tests/unit/test_project_schema.py", "-p", "no:cacheprovider"]
+    held = clone.run("python", "-m", "pytest", *tests, "-k", "not pulumi_sdk and not training")
+    assert held.returncode == 0, said(held)
+    monkeypatch.setenv("HOME", _HOME)  # where pyright's own files are
+    typed = clone.run("pyright", "infra/targets/demo_vm", "infra/targets/demo_cluster")
+    assert typed.returncode == 0, said(typed)
+
+
 def test_a_target_without_a_word_about_money_is_stopped_by_its_limits(clone: Clone, cluster: Path) -> None:
     settings(clone, cluster, max_usd_per_hour=1)
     limit = "an hour costs $21.60 = 8 chips x $2.7, max_usd_per_hour is 1.00 in "
@@ -97,8 +111,14 @@ def test_a_target_without_google(clone: Clone, cluster: Path) -> None:
     up = clone.pulumi("up", CLUSTER)
     assert up.returncode == 0, said(up)
     assert clone.status(CLUSTER)["phase"] == "training"
-    stop, start = clone.run("slipway", "stop", CLUSTER), clone.run("slipway", "start", CLUSTER)
+    stop, watch = clone.run("slipway", "stop", CLUSTER), clone.run("slipway", "watch", CLUSTER)
+    start = clone.run("slipway", "start", CLUSTER)
     assert f"{CLUSTER}: interrupted at step" in stop.stdout
+    assert (watch.returncode, watch.stdout.splitlines()[:2]) == (
+        1,
+        [f"{CLUSTER} host 0 · interrupted", f"{CLUSTER} interrupted"],
+    )
+    assert f"slipway start {CLUSTER}" in watch.stdout
     assert f"{CLUSTER}: started" in start.stdout
     assert '"phase": "training"' in clone.run("slipway", "logs", CLUSTER).stdout
     (node,) = (cluster / "nodes").iterdir()
@@ -151,7 +171,9 @@ def test_what_is_paid_for_is_declared_behind_a_guard(clone: Clone, cluster: Path
     whole = declare.read_text()
     line = next(line for line in whole.splitlines() if "guard = StackGuard(" in line)
     declare.write_text(
-        whole.replace(line, "    guard = None").replace("depends_on=[guard]", "").replace("guard.identity", "''")
+        whole.replace(line, "    guard = None")
+        .replace("depends_on=[guard]", "")
+        .replace("as_value(guard.identity)", "''")
     )
     preview = clone.pulumi("preview", CLUSTER)
     declare.write_text(whole)

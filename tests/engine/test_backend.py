@@ -54,6 +54,10 @@ def test_the_bucket_is_made_first_and_the_engine_works_on_it(
         assert (tmp_path / "cloud/compute").exists()
         again = clone.pulumi("preview", STACK, "--non-interactive", "--expect-no-changes")
         assert again.returncode == 0, said(again)
+        assert clone.run("pulumi", "logout").returncode == 0
+        local = clone.pulumi("preview", STACK, "--non-interactive", "--json")
+        assert local.returncode == 0, said(local)
+        assert {step["op"] for step in json.loads(local.stdout)["steps"]} == {"create"}, "the clone's own state again"
 
 
 def test_state_moves_once_and_the_old_one_is_put_aside(clone: Clone, tmp_path: Path) -> None:

@@ -7,6 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import shutil
+import tarfile
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -188,6 +194,26 @@ def test_stack_of_tpus_never_asks_for_the_plugin(
     put_on_path(monkeypatch, write_plugin(tmp_path / "bin", log, VERSION).parent)
     assert "note:" not in preview(clone, "v6e-32").stderr
     assert starts(log) == []
+
+
+def test_the_plugin_is_found_where_the_engine_installs_it(tmp_path: Path, log: Path, clone: Clone) -> None:
+    """By the command that messages name, except that the release is served from here."""
+    (tmp_path / "site").mkdir()
+    system, machine = platform.system().lower(), {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+    with tarfile.open(
+        tmp_path / "site" / f"pulumi-resource-gcp-v{VERSION}-{system}-{machine}.tar.gz", "w:gz"
+    ) as release:
+        release.add(write_plugin(tmp_path / "built", log, VERSION), google_plugin.EXECUTABLE)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "site"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        server = f"http://127.0.0.1:{site.server_address[1]}"
+        done = clone.run("pulumi", "plugin", "install", "resource", "gcp", VERSION, "--server", server)
+        site.shutdown()
+    assert done.returncode == 0, said(done)
+    chosen = google_plugin.choose(clone.environment, VERSION)
+    shutil.rmtree(clone.directory / ".slipway" / "pulumi-home" / "plugins")
+    assert chosen.official and not chosen.passed_over
 
 
 def test_an_executable_that_never_answers_is_ended_with_what_it_started(tmp_path: Path) -> None:

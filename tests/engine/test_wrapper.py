@@ -158,7 +158,7 @@ def test_running_up_refuses_a_second_one_and_not_a_preview(clone: Clone) -> None
 
 
 def test_lock_from_another_host_is_kept_until_it_is_cancelled(clone: Clone) -> None:
-    assert clone.run("preview", "--stack", "small").returncode == 0
+    assert clone.run("preview", "--stack", "small", "--diff").returncode == 0
     lock = clone.state / "locks/organization/slipway/small/1.json"
     lock.parent.mkdir(parents=True, exist_ok=True)
     moment = datetime.now(UTC).isoformat()

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from infra.emulated import TPU
+from infra.emulators import emulated_cloud
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
-from infra.operate import emulated_cloud
 from infra.paths import ROOT
 from infra.stack_file.settings import check
 from infra.targets.tpu_vm.provider.tpu_cleanup import APPEARS

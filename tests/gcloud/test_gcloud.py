@@ -18,6 +18,7 @@ import pytest
 import requests
 
 from infra.emulators.tpu_api import TpuApi
+from tests.advice import RUN_BY
 from tests.gcloud.sessions import PROJECT, SESSIONS, TOKEN, Command, Script, emulator, recording_of
 from tests.golden_files import check_golden
 
@@ -35,6 +36,17 @@ def test_gcloud_works_against_the_emulator(name: str, tmp_path: Path) -> None:
             else:
                 steps.append({"command": str(step), "calls": run(api, step, tmp_path)})
     check_golden(recording_of(name), json.dumps(steps, indent=1, sort_keys=True) + "\n")
+
+
+@pytest.mark.parametrize("words", [words for words in RUN_BY if words.startswith("gcloud ")])
+def test_gcloud_has_what_a_message_advises(words: str, tmp_path: Path) -> None:
+    verbs, *flags = re.split(r" (?=--)", words)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "1"}
+    shown = subprocess.run(
+        [*verbs.split(), "--help"], env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+    )
+    assert (shown.returncode, verbs in " ".join(shown.stdout.split())) == (0, True), shown.stderr
+    assert set(flags) <= set(re.findall(r"--[a-z-]+", shown.stdout))
 
 
 def run(api: TpuApi, command: Command, home: Path) -> list[dict[str, Any]]:

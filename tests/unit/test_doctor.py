@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,6 +114,8 @@ def test_our_plugin_without_the_right_to_be_executed(tmp_path: Path, monkeypatch
     executable(tmp_path / OURS, "").chmod(0o644)
     found = this_machine.plugin_finding(None)
     assert (found.verdict, found.said) == ("wrong", f"{OURS} cannot be executed; run: chmod +x {OURS}")
+    subprocess.run(found.said.partition("run: ")[2].split(), cwd=tmp_path, check=True)
+    assert "cannot be executed" not in this_machine.plugin_finding(None).said
 
 
 def test_googles_plugin_where_the_engine_has_installed_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

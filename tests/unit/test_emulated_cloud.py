@@ -9,7 +9,7 @@ import pytest
 
 from infra import paths
 from infra.artifacts.layout import SUMS
-from infra.operate import emulated_cloud
+from infra.emulators import emulated_cloud
 from infra.paths import STACKS
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.cloud_training import CloudTrainingSettings

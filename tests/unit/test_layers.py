@@ -7,6 +7,7 @@ import graphlib
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,8 @@ LEAVES = {
 }
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     """Absolute module names that a file imports, anywhere in it."""
     found = set[str]()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -38,7 +40,7 @@ def imports(path: Path) -> set[str]:
             assert node.level == 0, f"{path} has a relative import"
             found.add(str(node.module))
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def below(package: str) -> list[Path]:
@@ -72,20 +74,19 @@ def is_module(name: str) -> bool:
 
 
 # Which rooms of infra/ a room may import, besides the modules at the root and the contract of targets, on which
-# everything stands. No target imports another; `_MORE` is what one alone needs.
+# everything stands. `targets` is the line of every target, and none imports another; `_MORE` is what one needs besides.
 _CONTRACT = ("contract", "errors", "registry", "hosts", "phases", "billed", "needs", "places")
 _BASE = ("targets", *(f"targets.{name}" for name in _CONTRACT))
 _MORE = {
     "targets.foundation": ("rules", "engine", "standins"),  # its buckets, and moving the engine's state into one
-    "targets.tpu_vm": ("google_cloud", "doctor", "vm_hosts"),
 }
 ROOMS: dict[str, tuple[str, ...]] = {
     "rules": (),
     "artifacts": (),
-    "emulators": (),
     "vm_hosts": (),
     "stack_file": ("rules",),
     "host_software": ("stack_file", "artifacts"),
+    "emulators": ("stack_file", "artifacts", "host_software"),
     "runs": ("stack_file", "artifacts", "host_software"),
     "preview": ("stack_file", "host_software", "runs"),
     "providers": ("artifacts", "host_software", "runs"),
@@ -94,10 +95,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "standins": ("providers",),
     "engine": ("providers", "standins"),
     "doctor": ("stack_file", "artifacts", "host_software", "preview", "google_cloud", "standins", "engine"),
-    "operate": ("stack_file", "artifacts", "host_software", "runs", "preview"),
-    "targets": ("stack_file", "artifacts", "host_software", "runs", "preview", "providers", "components"),
+    "operate": (),
+    "targets": (
+        *("stack_file", "host_software", "runs", "preview", "providers", "components"),
+        *("google_cloud", "doctor", "vm_hosts"),
+    ),
     "commands": (
-        *("stack_file", "artifacts", "host_software", "runs", "preview", "providers"),
+        *("stack_file", "artifacts", "host_software", "runs", "preview"),
         *("engine", "doctor", "operate", "emulators"),
     ),
 }
@@ -120,9 +124,22 @@ def test_a_room_imports_only_the_rooms_that_its_line_names(path: Path) -> None:
     own = room(".".join(path.relative_to(ROOT).with_suffix("").parts))
     if not own:
         return  # the program and what everything stands on
-    allowed = {"", own, *_BASE, *ROOMS[own.partition(".")[0]], *_MORE.get(own, ())}
-    modules = {name for name in imports(path) if name.startswith("infra.") and is_python(name)}
-    assert {room(name) for name in modules} <= allowed
+    assert rooms_of(path) <= {"", own, *_BASE, *ROOMS[own.partition(".")[0]], *_MORE.get(own, ())}
+
+
+def rooms_of(path: Path) -> set[str]:
+    return {room(name) for name in imports(path) if name.startswith("infra.") and is_python(name)}
+
+
+def test_every_arrow_is_used() -> None:
+    """By infra/, or by a target that a test adds."""
+    used = {name: set[str]() for name in (*ROOMS, *_MORE)}
+    for path in (*below("infra"), *(ROOT / "tests" / "engine").glob("demo_*/*.py.txt")):
+        own = room(".".join(path.relative_to(ROOT).with_suffix("").parts)) if path.suffix == ".py" else "targets"
+        for line in {own, own.partition(".")[0]} & used.keys():
+            used[line] |= rooms_of(path)
+    unused = {name: set(rooms) - used[name] for name, rooms in (ROOMS | _MORE).items()}
+    assert not {name: rooms for name, rooms in unused.items() if rooms}
 
 
 def is_python(name: str) -> bool:
@@ -134,7 +151,7 @@ def is_python(name: str) -> bool:
 def test_no_module_of_infra_imports_itself_through_others() -> None:
     """Imports inside functions and for types alone count too: they are circles all the same."""
     modules = {name_of(path): path for path in below("infra")}
-    needs = {name: {other for other in imports(path) if other in modules} for name, path in modules.items()}
+    needs = {name: set(imports(path) & modules.keys()) for name, path in modules.items()}
     for name in needs:
         needs[name] -= {name, *(parent for parent in needs if name.startswith(f"{parent}."))}
     graphlib.TopologicalSorter(needs).prepare()

@@ -17,9 +17,9 @@ from infra.commands import preview
 from infra.commands import stack as stack_command
 from infra.commands.main import app
 from infra.hardware import Api
-from infra.operate.new_stack import MODELS, SALT, NewStack, model_for, text
 from infra.paths import STACKS
 from infra.preview import compare, planned_changes
+from infra.preview.new_stack import MODELS, SALT, NewStack, model_for, text
 from infra.preview.stack_plan import decide, facts_of
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings

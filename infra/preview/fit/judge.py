@@ -1,7 +1,7 @@
 """Whether a train step fits, by who can tell for its platform: the TPU compiler, an estimate for GPUs, nobody. Pure.
 
-Preview, `up` and `slipway fit` ask here. Refuses to own how the compiler is asked (lookup.py, infra/operate/
-interactive_fit.py) and what follows of the answer (gate.py).
+Preview, `up` and `slipway fit` ask here. Refuses to own how the compiler is asked (lookup.py, interactive_fit.py) and
+what follows of the answer (gate.py).
 """
 
 from __future__ import annotations

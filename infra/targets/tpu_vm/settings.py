@@ -92,6 +92,7 @@ class TpuVmSettings(CloudTrainingSettings):
     @model_validator(mode="before")
     @classmethod
     def _no_boot_disk(cls, values: Any) -> Any:
+        """v2alpha1's `bootDiskConfig.diskSizeGb` needs all requests made (as flex-start is) and read in its JSON."""
         if isinstance(values, Mapping) and "boot_disk_gb" in values:
             raise ValueError(
                 "boot_disk_gb cannot be asked for: the v2 TPU API has no boot disk, only v2alpha1; leave it out and "

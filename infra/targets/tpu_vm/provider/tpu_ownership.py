@@ -88,9 +88,9 @@ def age(create_time: str, now: datetime | None = None) -> str:
 def delete_command(name: str) -> str:
     """What ends it by hand. name: of a request or a node, as the API writes it."""
     _, project, _, zone, collection, identifier = name.split("/")
-    kind = "tpu-vm delete" if collection == "nodes" else "queued-resources delete"
-    force = "" if collection == "nodes" else " --force"
-    return f"gcloud compute tpus {kind} {identifier} --zone={zone} --project={project}{force}"
+    if collection == "nodes":
+        return f"gcloud compute tpus tpu-vm delete {identifier} --zone={zone} --project={project}"
+    return f"gcloud compute tpus queued-resources delete {identifier} --zone={zone} --project={project} --force"
 
 
 OTHER_NAME = "give this stack another name (`slipway stack new` with --variant writes one)"

@@ -9,9 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from infra.operate import interactive_fit
 from infra.preview import cost
-from infra.preview.fit import cache, roofline
+from infra.preview.fit import cache, interactive_fit, roofline
 from infra.preview.fit.compiler import CompileLimits
 from infra.preview.fit.measurements import MEASURED, Measured
 from infra.preview.fit.train_step import TrainStep, of_stack
