@@ -95,7 +95,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "standins": ("providers",),
     "engine": ("providers", "standins"),
     "doctor": ("stack_file", "artifacts", "host_software", "preview", "google_cloud", "standins", "engine"),
-    "operate": (),
+    "operate": ("stack_file",),
     "targets": (
         *("stack_file", "host_software", "runs", "preview", "providers", "components"),
         *("google_cloud", "doctor", "vm_hosts"),
