@@ -33,7 +33,7 @@ def test_gc_of_a_stack_is_of_the_bucket_that_its_hosts_read(clone: Clone, monkey
     done = clone.run("slipway", "gc", STACK)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: cannot open gs://slipway-artifacts-us-east5-my-project: "), said(done)
-    assert "run: gcloud auth application-default login" in done.stderr
+    assert "run `gcloud auth application-default login`" in done.stderr
 
 
 def test_stray_file_among_the_patches_is_a_sentence_of_the_preview(clone: Clone) -> None:
