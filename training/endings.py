@@ -42,6 +42,8 @@ _OUTSIDE = re.compile(
     r"HTTP[a-z ]*:? ?(429|50[0234])\b|\b(429|50[0234]) (GET|POST|PUT|PATCH|DELETE|HEAD)\b|DEADLINE_EXCEEDED|"
     r"Device or resource busy|already in use by (a )?process|Unable to initialize backend"
 )
+# ArrayRecord's words.
+_UNREADABLE = re.compile(r"(?P<found>Corrupted Riegeli/records file: .*?)(\)\.?)?$", re.MULTILINE)
 _UNHEALTHY = re.compile(r"tasks are unhealthy.*?:\n[\n ,]*(?P<tasks>\d[\d\n ,]*)")
 _GLOO_ABORT = re.compile(r"gloo::|Is there a distributed collective mismatch")  # by a thread of its own
 
@@ -57,6 +59,12 @@ def how_it_ended(steps: int, completed: int, stop_reason: str | None) -> Ending:
         reason = "out of training data"
     said = f"{reason} after {completed} of {steps} steps (in the newest checkpoint)"
     return Ending(ExitCode.FAILED, Cause.TRAINING, said)
+
+
+def unreadable_data(text: str) -> str:
+    """Why a record of the training data could not be read, with the byte, where an error says that; else ''."""
+    found = _UNREADABLE.search(text)
+    return _shortened(found["found"]) if found else ""
 
 
 def is_lost_host(error: BaseException) -> bool:

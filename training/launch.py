@@ -188,6 +188,7 @@ def prepare(
         connect_timeout_s=options.connect_timeout_s,
         standstill_s=options.standstill_s,
         started=started,
+        data=spec.data.directory if spec.data else "",
         maxtext=maxtext_arguments(spec, files, heldout_tokens),
     )
     # MaxText lets M_<FIELD> variables change a run behind its run spec's back, so they do not reach it.

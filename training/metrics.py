@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import re
 import threading
@@ -162,7 +163,8 @@ class Observer(logging.Handler):
     """Watches MaxText from beside it: a handler for its log, and a thread that reads its metrics and writes the status.
 
     The handler reads the metrics file just before MaxText empties it, so no line is lost. `failed` is told each
-    exception that a library logs in a thread of its own, where nothing but the log would show it.
+    exception that a library logs in a thread of its own, where nothing but the log would show it. notice_s: how long
+    before a preemption it is announced; a warning says that a stop takes longer.
     """
 
     def __init__(
@@ -175,10 +177,11 @@ class Observer(logging.Handler):
         failed: Callable[[BaseException], None] = lambda error: None,
         stands_still: Callable[[Standstill], None] = lambda standstill: None,
         least_window_s: float = LEAST_WINDOW_S,
+        notice_s: float = math.inf,
     ) -> None:
         super().__init__(logging.INFO)
         self._failed, self._stands_still = failed, stands_still
-        self._lived = Lived(_PERIOD_S)
+        self._lived, self._notice_s = Lived(_PERIOD_S), notice_s
         self.progress = Progress(status, SpeedMeter(tokens_per_step), Pace(least_window_s))
         self._host_directory = host_directory
         self._record = record
@@ -216,10 +219,21 @@ class Observer(logging.Handler):
             since = now - pace.still(lived) if pace.is_slow(lived) else None
             at = f"after step {self.progress.status.step}, {pace.activity()}"
             self.progress.status = replace(self.progress.status, updated=now, still_since=since, at=at)
+            if (stop_s := pace.stop_s()) and stop_s > self._notice_s:
+                self._warn(stop_s)
             if standstill := pace.standstill(lived):  # judged first, for a full disk ends _drain
                 self._stands_still(standstill)
             self._drain()
             return self.progress.status
+
+    def _warn(self, stop_s: float) -> None:
+        """Once, with what was measured first."""
+        print(
+            f"slipway: a preemption is announced {self._notice_s:.0f} s before, and a step with a save takes "
+            f"{stop_s:.0f} s here: the steps since the last checkpoint will be lost; save as often as that is worth",
+            flush=True,
+        )
+        self._notice_s = math.inf
 
     def stop(self) -> None:
         """End the thread; the status is the caller's from here on."""

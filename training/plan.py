@@ -30,6 +30,7 @@ class Plan:
     connect_timeout_s: int
     standstill_s: int  # no step that takes less is a standstill
     started: float
+    data: str  # the directory of prepared data; empty: synthetic
     maxtext: dict[str, Any]
 
     def save(self, host_directory: Path) -> Path:

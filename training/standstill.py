@@ -96,6 +96,11 @@ class Pace:
             return None
         return max(self._least, _USUAL * statistics.median(took), _LONGEST * max(took))
 
+    def stop_s(self) -> float | None:
+        """Seconds that a stop takes at worst: the step under way to its end, and a save; None before both are known."""
+        steps, saves = self._took[Activity.STEP], self._took[Activity.SAVE]
+        return max(steps) + max(saves) if len(steps) >= _FEWEST_STEPS and saves else None
+
     def activity(self) -> Activity:
         if not self._steps:
             return Activity.COMPILING

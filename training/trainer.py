@@ -12,6 +12,7 @@ import dataclasses
 import faulthandler
 import json
 import logging
+import math
 import multiprocessing
 import os
 import queue
@@ -31,8 +32,10 @@ import numpy as np
 from etils import epath
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from training import notice
 from training.checkpoints import completed_steps, is_remote
-from training.endings import Cause, Ending, how_it_ended, is_lost_host, of_error, sentence
+from training.data.prepared import damaged
+from training.endings import Cause, Ending, how_it_ended, is_lost_host, of_error, sentence, unreadable_data
 from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase, write_status
 from training.maxtext_config import command_line
@@ -41,6 +44,7 @@ from training.plan import Plan, load
 from training.standstill import Standstill
 
 _PR_SET_PDEATHSIG = 1
+_HASHING_S = 20.0  # the others wait for this host meanwhile; a file of a few GB takes a second each
 
 
 class BadInputError(ValueError):
@@ -68,8 +72,9 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
         end.ask(Ending(ExitCode.INTERRUPTED, Cause.STANDSTILL, str(standstill)))
 
     source, record = Path(plan.metrics_source), Path(plan.metrics_record)
+    notice_s = notice.PREEMPTION_S if notice.can_be_given(os.environ) else math.inf
     observer = Observer(
-        directory, source, record, status, plan.tokens_per_step, failed, stands_still, plan.standstill_s
+        directory, source, record, status, plan.tokens_per_step, failed, stands_still, plan.standstill_s, notice_s
     )
     threading.excepthook = _telling(failed)
     end.watch(directory, observer)
@@ -136,6 +141,8 @@ def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus) ->
             _train(plan, observer)
         finally:
             observer.stop()
+        if damage := unreadable_data(observer.progress.stop_reason or ""):
+            return _unreadable(plan, damage)
         return how_it_ended(plan.steps, _completed(plan), observer.progress.stop_reason)
     except BadInputError as error:
         return Ending(ExitCode.BAD_INPUT, Cause.INPUT, str(error))
@@ -145,6 +152,8 @@ def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus) ->
         if plan.count > 1 and is_lost_host(error):
             # The supervisor hears which and why, and ends this process, or JAX aborts it with the host's name.
             time.sleep(plan.heartbeat_s + 10)
+        if damage := unreadable_data(str(error)):
+            return _unreadable(plan, damage)
         return of_error(error, observer.progress.stop_reason, plan.count)
 
 
@@ -198,6 +207,12 @@ def _train(plan: Plan, observer: Observer) -> None:
     except (ValueError, TypeError, SystemExit) as error:
         raise BadInputError(f"MaxText refuses the run's settings: {sentence(error)}") from error
     train.run(config, recorder)
+
+
+def _unreadable(plan: Plan, damage: str) -> Ending:
+    files = damaged(Path(plan.data), _HASHING_S) if plan.data else ""
+    which = f"{files} in {plan.data} is damaged, prepare the data again" if files else "prepare the data again"
+    return Ending(ExitCode.FAILED, Cause.TRAINING, f"the training data cannot be read: {damage}; {which}")
 
 
 def last_word(ending: Ending, observer: Observer, completed: int) -> HostStatus:

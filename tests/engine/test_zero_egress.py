@@ -139,6 +139,8 @@ def run_spec(tmp_path: Path, data: Path) -> RunSpec:
 CONNECTS = {
     "hosts.py": "the metadata server",
     "launch.py": "tries whether the coordinator's port is free on this host",
+    "notice.py": "the metadata server, on Google's machines or where one is named",
+    "peers.py": "host 0's supervisor, at the port after the coordinator's",
 }
 NETWORK_MODULES = {
     "socket",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.cluster import ROOT
-from training.endings import Cause, Ending, how_it_ended, of_error, of_process
+from training.endings import Cause, Ending, how_it_ended, of_error, of_process, unreadable_data
 from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase, write_status
 from training.metrics import Observer
@@ -21,7 +21,7 @@ from training.plan import Plan
 from training.supervisor import run
 from training.trainer import last_word
 
-PLAN = Plan(1, 4, "10.0.0.1:8482", 2, 8, 100, 64, "/c", "/s", "/m", 30, 600, 60, 0.0, {})
+PLAN = Plan(1, 4, "10.0.0.1:8482", 2, 8, 100, 64, "/c", "/s", "/m", 30, 600, 60, 0.0, "", {})
 
 # stderr of jaxlib 0.12.0, shortened
 LOST_ONE = """E1121 coordination_service.cc:1518] Use error polling to propagate the following error to all tasks: \
@@ -120,6 +120,19 @@ def test_sigterm_of_the_training_alone_is_an_interruption() -> None:
 def test_training_that_returned(completed: int, stop_reason: str | None, expected: tuple[ExitCode, str]) -> None:
     ending = how_it_ended(100, completed, stop_reason)
     assert (ending.code, ending.reason) == expected
+
+
+def test_data_that_cannot_be_read_is_told_from_data_that_is_at_its_end() -> None:
+    """MaxText's words; array_record's has the byte."""
+    riegeli = (
+        "Corrupted Riegeli/records file: chunk data hash mismatch, chunk at 425837 with length 383; at byte 426220"
+    )
+    said = f"`next(self.data_iterator)` failed with <class 'RuntimeError'> exception: ({riegeli})."
+    assert unreadable_data(said) == riegeli
+    assert (
+        unreadable_data("You may have run out of training data. Received <class 'StopIteration'> exception: ()") == ""
+    )
+    assert unreadable_data(riegeli) == riegeli, "where a shard cannot even be opened"
 
 
 def test_full_disk_is_found_below_other_errors() -> None:

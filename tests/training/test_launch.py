@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -393,6 +394,23 @@ def _no_number(cluster: Cluster, _: DataSpec) -> None:
     assert host.process.returncode == ExitCode.REPEATED
     assert str(host.status.reason).startswith(("NaN loss", "Inf loss")), host.log[-3000:]
     assert str(host.status.reason).endswith("; the same as at the start before, at the same step")
+
+
+def test_a_record_that_cannot_be_read_is_named_with_its_file_on_both_hosts(cluster: Cluster, data: DataSpec) -> None:
+    """A flipped bit in each record of one shard: its size is right, so the launch lets it begin."""
+    copy = cluster.directory / "data"
+    shutil.copytree(data.directory, copy)
+    shard = sorted(copy.glob("train-*.array_record"))[0]
+    content = bytearray(shard.read_bytes())
+    for at in range(len(content) // 10, len(content) * 6 // 10, 150):
+        content[at] ^= 1
+    shard.write_bytes(content)
+    spec = spec_of(cluster.directory / "out", dataclasses.replace(data, directory=str(copy)))
+    reasons = [str(host.status.reason) for host in cluster.run(dataclasses.replace(spec, steps=200))]
+    own, told = sorted(reasons, key=lambda reason: reason.startswith("host "))
+    assert own.startswith("the training data cannot be read: ") and "Corrupted Riegeli/records file: " in own
+    assert f"{shard.name} in {copy} is damaged" in own and ", chunk at " in own
+    assert told.endswith(own)
 
 
 @pytest.mark.sample(1)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from training.host_status import HostStatus, Phase
 from training.metrics import MetricsTail, Observer, Progress, SpeedMeter, lasting
+from training.standstill import Activity
 
 STATUS = HostStatus(Phase.COMPILING, started=0.0, updated=0.0, steps=100)
 
@@ -199,3 +200,20 @@ def test_what_is_saved_is_known_when_all_hosts_have_written_it() -> None:
     assert progress.status.saved is None
     progress.log_record(f"{thread} done on all hosts.", 3.0)
     assert progress.status.saved == 8
+
+
+def test_a_save_that_outlasts_a_notice_is_said_once_with_its_seconds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    observer = Observer(tmp_path, tmp_path / "source.jsonl", tmp_path / "host-0.jsonl", STATUS, 10, notice_s=30.0)
+    pace = observer.progress.pace
+    for step in range(1, 10):
+        pace.step(step, 2.0 * step)
+    observer.refresh(0.0)
+    assert capsys.readouterr().out == "", "no save has ended yet"
+    pace.began(Activity.SAVE, 20.0)
+    pace.ended(Activity.SAVE, 60.0)
+    observer.refresh(0.0)
+    observer.refresh(1.0)
+    said = capsys.readouterr().out
+    assert said.count("a preemption is announced 30 s before, and a step with a save takes 42 s here") == 1

@@ -1,12 +1,14 @@
 """Whether a prepared directory holds the data that it stands for. A leaf: standard library only.
 
 Owns the comparison of a directory with its manifest and of the manifest with what is expected; both infra and the hosts
-read data through it. Refuses to hash shards: a size says whether one is whole, and a corpus may take an hour to read.
+read data through it. Does not hash shards before a training: a size says whether one is whole, and a corpus may take an
+hour to read.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 from pathlib import Path
 
 from training.data.identity import MANIFEST, DataError, Manifest, content_of, read_manifest
@@ -46,6 +48,19 @@ def check_files(directory: Path, manifest: Manifest) -> None:
     strangers = sorted(path.name for path in directory.glob("*.array_record") if path.name not in named)
     if strangers:
         raise _refusal(f"{directory} holds {strangers[0]}, which its manifest does not name")
+
+
+def damaged(directory: Path, within_s: float) -> str:
+    """Names of the files that are not what the manifest says, of those that can be hashed in that time."""
+    until = time.monotonic() + within_s
+    found: list[str] = []
+    for file in read_manifest(directory).files:
+        if time.monotonic() > until:
+            break
+        with (directory / file.name).open("rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != file.sha256:
+                found.append(file.name)
+    return ", ".join(found)
 
 
 def _refusal(what: str) -> DataError:
