@@ -18,10 +18,13 @@ from typing import Any, cast
 
 import yaml
 
+from infra.sentences import SentenceError
+
 TABLE = Path(__file__).with_name("hardware.yaml")
+_AS_WRITTEN = ("gke_accelerator", "vertex_accelerator", "runtime_version", "data_nics")  # of a family
 
 
-class UnknownAcceleratorError(ValueError):
+class UnknownAcceleratorError(SentenceError, ValueError):
     """No row of that name; the message names the nearest."""
 
 
@@ -233,16 +236,13 @@ def _row(name: str) -> Accelerator:
         machine=machine,
         apis=apis,
         accelerator_type=type_of_api if Api.QUEUED_RESOURCE in apis else None,
-        gke_accelerator=family.get("gke_accelerator"),
-        vertex_accelerator=family.get("vertex_accelerator"),
-        runtime_version=family.get("runtime_version"),
         nic_gbits_per_host=nic,
-        data_nics=family.get("data_nics"),
         zones=tuple(sorted(documented.union(family.get("zones_listed", ())))),
         zones_documented=tuple(sorted(documented)),
         prices=_prices(family, chips_per_host),
         quotas=_quotas(family, apis, chips, cores_per_chip),
         sources=_sources(chip.pop("source", ()), family["source"]),
+        **{key: family.get(key) for key in _AS_WRITTEN},
         **chip,
     )
 

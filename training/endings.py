@@ -9,8 +9,10 @@ from __future__ import annotations
 import errno
 import re
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from training.exit_codes import ExitCode
 from training.plan import Plan
@@ -32,6 +34,11 @@ class Ending:
     code: ExitCode
     cause: Cause
     reason: str
+
+    @staticmethod
+    def of(said: Mapping[str, Any]) -> Ending:
+        """From what `asdict` makes of one, on its way between processes."""
+        return Ending(ExitCode(said["code"]), Cause(said["cause"]), said["reason"])
 
 
 # On CPU devices hosts exchange numbers through Gloo; the rest is JAX's word for a host that does not answer.

@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 type Environment = Mapping[str, str]
 type Metadata = Callable[[str], str | None]
@@ -193,22 +194,30 @@ def _address(address: str, port: int | None, name: str) -> str:
 
 
 _ATTEMPTS, _PAUSE_S, _TIMEOUT_S = 3, 0.5, 5.0
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def metadata_reader(environ: Environment) -> Metadata:
-    """Instance attributes from the metadata server. None where there is no such attribute or no server.
+def ask_metadata(environ: Environment, path: str, timeout_s: float) -> Any:
+    """The open answer of a Google VM's metadata server for a path below `instance/`. Raises OSError.
 
     GCE_METADATA_HOST names another server, as in Google's own clients. Proxies are not used.
     """
-    server = environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    url = f"http://{_metadata_server(environ)}/computeMetadata/v1/instance/{path}"
+    request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
+    return _opener.open(request, timeout=timeout_s)
+
+
+def _metadata_server(environ: Environment) -> str:
+    return environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
+
+
+def metadata_reader(environ: Environment) -> Metadata:
+    """Instance attributes from the metadata server. None where there is no such attribute or no server."""
 
     def read(key: str) -> str | None:
-        url = f"http://{server}/computeMetadata/v1/instance/attributes/{key}"
-        request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
         for _ in range(_ATTEMPTS):
             try:
-                with opener.open(request, timeout=_TIMEOUT_S) as response:
+                with ask_metadata(environ, f"attributes/{key}", _TIMEOUT_S) as response:
                     return response.read().decode()
             except urllib.error.HTTPError as error:
                 if error.code == 404:
@@ -219,6 +228,6 @@ def metadata_reader(environ: Environment) -> Metadata:
             except TimeoutError:
                 pass
             time.sleep(_PAUSE_S)
-        raise HostError(f"the metadata server {server} does not answer for {key}")
+        raise HostError(f"the metadata server {_metadata_server(environ)} does not answer for {key}")
 
     return read

@@ -293,7 +293,7 @@ def _options(arguments: list[str]) -> Options:
     parser.add_argument("run_spec", type=Path)
     parser.add_argument("--host-dir", type=Path, required=True, help="this host's own directory")
     parser.add_argument("--cache-dir", type=Path, help="compiled programs; default: cache/ in the host's directory")
-    parser.add_argument("--heartbeat-s", type=int, default=20, help="silence after which a host is lost")
+    parser.add_argument("--heartbeat-s", type=int, default=15, help="silence after which a host is lost")
     parser.add_argument("--connect-timeout-s", type=int, default=600, help="how long hosts wait for each other")
     parser.add_argument("--standstill-s", type=int, default=60, help="the least time after which a step stands still")
     parser.add_argument("--start-again", action="store_true", help="after an end that another start may mend")

@@ -11,9 +11,10 @@ import http.client
 import threading
 import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from training.hosts import ask_metadata
 
 PREEMPTION_S = 30.0
 _KEYS = {
@@ -22,7 +23,6 @@ _KEYS = {
 }
 _POLL_S, _PAUSE_S = 60, 1.0
 _PRODUCT = Path("/sys/class/dmi/id/product_name")  # where Google's own libraries look too
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def can_be_given(environ: Mapping[str, str]) -> bool:
@@ -73,9 +73,7 @@ def _said(key: str, value: str) -> str:
 
 def _read(environ: Mapping[str, str], key: str, etag: str) -> tuple[str, str]:
     """Value and its ETag: at once, or with an ETag when the value is another or _POLL_S have passed."""
-    server = environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
     query = {"wait_for_change": "true", "last_etag": etag, "timeout_sec": str(_POLL_S)} if etag else {}
-    url = f"http://{server}/computeMetadata/v1/instance/{key}?{urllib.parse.urlencode(query)}"
-    request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
-    with _opener.open(request, timeout=_POLL_S + 10 if etag else 5) as answer:
+    path = f"{key}?{urllib.parse.urlencode(query)}"
+    with ask_metadata(environ, path, _POLL_S + 10 if etag else 5) as answer:
         return answer.read().decode(), answer.headers.get("ETag", "0")

@@ -246,8 +246,7 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 def _word(value: dict[str, Any]) -> Word:
-    said = value["ending"]
-    ending = Ending(ExitCode(said["code"]), Cause(said["cause"]), said["reason"])
+    ending = Ending.of(value["ending"])
     return Word(int(value["host"]), bool(value["for_all"]), ending, int(value["step"]), str(value["at"]))
 
 

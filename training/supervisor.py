@@ -75,24 +75,23 @@ class _Supervisor:
         code, stderr = self._train(environ)
         status = read_status(self._directory)
         assert status  # launch has written one
-        heard = peers.verdict(0.0)
-        if not status.phase.final:
-            ending = self._order or of_process(code, stderr, self._plan, self._stopping)
-            if ending.cause is Cause.LOST_HOST and (heard := peers.verdict(_PEER_GRACE_S)):
-                ending = heard.told()
-            if self._stopping:  # meanwhile, maybe
-                ending = of_process(code, stderr, self._plan, stopping=True)
-            status = status.ended(ending.code, ending.reason, ending.cause)
+        final = status.phase.final
+        ending = _ending(status) if final else self._order or of_process(code, stderr, self._plan, self._stopping)
+        heard = peers.verdict(0.0) if self._order else None  # the word by which it ends, if it is another host's
+        if ending.cause is Cause.LOST_HOST and (heard := peers.verdict(_PEER_GRACE_S)):
+            ending = heard.told()  # who broke an exchange off has said why
+        if self._stopping and not final:  # meanwhile, maybe
+            ending = of_process(code, stderr, self._plan, stopping=True)
         if self._notice:
-            status = dataclasses.replace(status, reason=f"{self._notice}: {status.reason}")
+            ending = dataclasses.replace(ending, reason=f"{self._notice}: {ending.reason}")
+        status = status.ended(ending.code, ending.reason, ending.cause)
         write_status(self._directory, status)
-        own = Ending(ExitCode(status.exit_code or 0), Cause(status.cause or Cause.TRAINING), status.reason or "")
-        told = self._order is not None and heard is not None
-        word = Word(self._plan.index, own.cause in _FOR_ALL and not told, own, status.step, status.at or "starting")
+        for_all = ending.cause in _FOR_ALL and not heard
+        word = Word(self._plan.index, for_all, ending, status.step, status.at or "starting")
         peers.say(word)
-        if own.cause is Cause.STANDSTILL and self._plan.count > 1:
+        if ending.cause is Cause.STANDSTILL and self._plan.count > 1:
             print(f"slipway: {_all_at(peers.everyone(_PEER_GRACE_S), self._plan.count)}", flush=True)
-        return End(status, heard if heard and told else word, lambda: self._stopping)
+        return End(status, heard or word, lambda: self._stopping)
 
     def hear(self, word: Word) -> None:
         """Another host's word by which this one's training ends too."""
@@ -185,6 +184,11 @@ class _Supervisor:
                 )
                 self._end(Ending(ExitCode.INTERRUPTED, Cause.STANDSTILL, reason))
                 return
+
+
+def _ending(status: HostStatus) -> Ending:
+    """Of a training that had the last word itself."""
+    return Ending(ExitCode(status.exit_code or 0), Cause(status.cause or Cause.TRAINING), status.reason or "")
 
 
 def _all_at(words: Mapping[int, Word], count: int) -> str:

@@ -105,8 +105,7 @@ class _End:
 
     def _obey(self) -> None:
         for line in sys.stdin.buffer:
-            said = json.loads(line)
-            self.ask(Ending(ExitCode(said["code"]), Cause(said["cause"]), said["reason"]))
+            self.ask(Ending.of(json.loads(line)))
 
     def _wait(self, directory: Path, observer: Observer) -> None:
         ending = self._asked.get()

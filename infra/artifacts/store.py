@@ -20,12 +20,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from infra.sentences import SentenceError
+
 PARTIAL = ".partial"  # where a directory store keeps what is being written; no key may use the name
 ABANDONED_S = 86_400.0  # a partial file that nobody wrote to for so long belongs to a process that was killed
 PATIENCE_S = 120.0  # how long faults of the network are tried again
 
 
-class StoreError(Exception):
+class StoreError(SentenceError):
     """What is wrong with a store or an object, in one sentence."""
 
 
@@ -143,14 +145,14 @@ class LocalStore:
     def put(self, key: str, file: Path) -> bool:
         target = self.path(key)
         with disk_errors(f"store {file} as {key} in {self.uri}"):
-            digest = _digest(file)
+            digest = sha256_of(file)
             if target.exists() and self._renew(key, file, digest):
                 return False
             aside = self._aside()
             partial = aside / uuid.uuid4().hex
             try:
                 _copy_to_disk(file, partial)
-                if _digest(partial) != digest:
+                if sha256_of(partial) != digest:
                     raise StoreError(f"{key} of {self.uri} changed on its way (checksum mismatch); run it again")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.hardlink_to(partial)  # a rename would overwrite what another process has put since
@@ -220,14 +222,14 @@ class LocalStore:
         stored_bytes, file_bytes = self.size(key), file.stat().st_size
         if stored_bytes != file_bytes:
             raise StoreError(f"{key} in {self.uri} has {stored_bytes} bytes, but {file} has {file_bytes}; {REPAIR}")
-        if _digest(self.path(key)) != digest:
+        if sha256_of(self.path(key)) != digest:
             raise StoreError(f"{key} in {self.uri} has another checksum than {file}; {REPAIR}")
 
 
 REPAIR = "objects never change, so one of them is broken: delete the wrong one"
 
 
-def _digest(file: Path) -> str:
+def sha256_of(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -14,7 +14,7 @@ import typer
 from infra.commands.terminal import fail
 from infra.engine import wrapper
 from infra.paths import ROOT
-from infra.stack_file.settings import SettingsError, any_from_file
+from infra.stack_file.settings import any_from_file
 from infra.targets import registry
 
 app = typer.Typer(no_args_is_help=True)
@@ -33,10 +33,7 @@ def init(
     ] = "",
 ) -> None:
     """Make a foundation's state bucket and key, and move the state of this clone's cloud stacks there."""
-    try:
-        settings: Any = any_from_file(stack)
-    except SettingsError as error:
-        fail(str(error))
+    settings: Any = any_from_file(stack)
     bucket = registry.of(settings.target).state_bucket()
     if wrapper.user_chose_backend(os.environ, ROOT):
         fail("the state is no longer in this clone: PULUMI_BACKEND_URL, `pulumi login` or Pulumi.yaml names a backend")

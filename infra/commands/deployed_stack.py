@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from infra.commands.terminal import fail
 from infra.paths import stack_file
 from infra.stack_file import stack_yaml
 from infra.targets import registry
@@ -16,7 +15,7 @@ Stack = Annotated[str, typer.Argument(help="A stack: `local` is stacks/Pulumi.lo
 
 
 def hosts_of(stack: str) -> Hosts:
-    """Raises TargetError where the stack's target cannot reach them."""
+    """Raises TargetError where the stack's target cannot reach them, SettingsError where its file says no target."""
     try:
         target = registry.named(str(stack_yaml.written(stack_file(stack).read_text(encoding="utf-8"))["target"]))
     except (OSError, KeyError, ValueError):
@@ -25,7 +24,4 @@ def hosts_of(stack: str) -> Hosts:
         return target.hosts(stack)
     from infra.stack_file import settings  # here: a stack's rules cost 0.2 s, and only the refusal needs them
 
-    try:
-        return registry.of(settings.from_file(stack).target).hosts(stack)
-    except settings.SettingsError as error:
-        fail(str(error))
+    return registry.of(settings.from_file(stack).target).hosts(stack)

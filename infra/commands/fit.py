@@ -15,10 +15,9 @@ import yaml
 
 from infra.commands import tables
 from infra.commands.terminal import fail
-from infra.hardware import UnknownAcceleratorError, find
+from infra.hardware import find
 from infra.preview.fit import fit_table, interactive_fit, levers, roofline
 from infra.preview.fit import judge as judge_of_fit
-from infra.preview.fit.cache import CacheError
 from infra.preview.fit.compiler import CompileLimits
 from infra.preview.fit.train_step import TrainStep, of_accelerator, of_stack
 from infra.preview.fit.verdict import FitVerdict
@@ -48,19 +47,16 @@ def fit(
     if ((every or judge) and (changed or ask_levers)) or (slices > 1 and not accelerator):
         fail("--slices goes with --accelerator, --set and --levers with a stack or --accelerator")
     limits = CompileLimits(timeout_s, memory_gib)
-    try:
-        if every or judge:
-            table = fit_table.all_stacks(limits, ship) if every else fit_table.judged(limits, ship)
-            shown = tables.columns(table.columns, table.rows)
-            typer.echo(table.json() if as_json else tables.plain(shown, dispensable=fit_table.DISPENSABLE))
-            raise typer.Exit(0 if table.good else 1)
-        overrides = _overrides(changed or [])
-        step = of_stack(stack, overrides) if stack else of_accelerator(find(accelerator), slices, overrides)
-        verdict = interactive_fit.answer(step, limits)
-        tried = levers.ranked(step, verdict) if ask_levers else ()
-        answers = [(lever, interactive_fit.answer(lever.step, limits)) for lever in tried]
-    except (SettingsError, UnknownAcceleratorError, interactive_fit.AskError, CacheError) as error:
-        fail(str(error))
+    if every or judge:
+        table = fit_table.all_stacks(limits, ship) if every else fit_table.judged(limits, ship)
+        shown = tables.columns(table.columns, table.rows)
+        typer.echo(table.json() if as_json else tables.plain(shown, dispensable=fit_table.DISPENSABLE))
+        raise typer.Exit(0 if table.good else 1)
+    overrides = _overrides(changed or [])
+    step = of_stack(stack, overrides) if stack else of_accelerator(find(accelerator), slices, overrides)
+    verdict = interactive_fit.answer(step, limits)
+    tried = levers.ranked(step, verdict) if ask_levers else ()
+    answers = [(lever, interactive_fit.answer(lever.step, limits)) for lever in tried]
     typer.echo(_json(step, verdict, answers) if as_json else _text(step, verdict, answers))
     raise typer.Exit(1 if verdict.fits is False else 0 if verdict.fits else 3)
 

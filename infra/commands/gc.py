@@ -5,6 +5,7 @@ Entry point: reads the world, prints, deletes. The rules are in infra/artifacts/
 
 from __future__ import annotations
 
+import contextlib
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -24,7 +25,7 @@ from infra.operate.billed_places import Asked
 from infra.paths import ARTIFACTS, WORK, stack_file
 from infra.runs.named_artifacts import SO_NOTHING, by_records, by_stacks
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.settings import Settings, SettingsError, every
+from infra.stack_file.settings import Settings, every
 from infra.stack_file.terms import Terms
 from infra.targets.errors import TargetError
 from infra.targets.places import below, in_bucket
@@ -40,17 +41,14 @@ def gc(
     ] = "",
 ) -> None:
     """Show, or with --delete remove, artifacts that nobody's stack, nothing that runs and no run record names."""
-    try:
-        uri = stack_settings.from_file(of).places.artifacts if stack_file(of).is_file() else of
-        note_storage_of(uri)
-        users = [each for each in every(Settings) if each.places.artifacts == uri]
-        asked = billed_places.named(project, every(Terms)) if project else _places_of(uri, users)
-        if forget:
-            _forget(uri, forget)
-        runs = [below(uri, "runs"), *(each.places.runs for each in users), *map(str, WORK.glob("*/runs"))]
-        _gc(uri, delete, timedelta(hours=min_age_h), asked, runs, f" --project {project}" if project else "")
-    except (StoreError, SettingsError) as error:
-        fail(str(error))
+    uri = stack_settings.from_file(of).places.artifacts if stack_file(of).is_file() else of
+    note_storage_of(uri)
+    users = [each for each in every(Settings) if each.places.artifacts == uri]
+    asked = billed_places.named(project, every(Terms)) if project else _places_of(uri, users)
+    if forget:
+        _forget(uri, forget)
+    runs = [below(uri, "runs"), *(each.places.runs for each in users), *map(str, WORK.glob("*/runs"))]
+    _gc(uri, delete, timedelta(hours=min_age_h), asked, runs, f" --project {project}" if project else "")
 
 
 def _forget(uri: str, user: str) -> None:
@@ -123,10 +121,8 @@ def _gc(uri: str, delete: bool, min_age: timedelta, asked: list[Asked], runs: li
 
 def _delete(store: Store, entry: Entry) -> bool:
     """False where the object is gone already, or a push has come to use it since it was listed."""
-    try:
-        if store.updated(entry.key) != entry.updated:
-            return False
-    except NoObjectError:
-        return False
-    store.delete(entry.key)
-    return True
+    with contextlib.suppress(NoObjectError):
+        if store.updated(entry.key) == entry.updated:
+            store.delete(entry.key)
+            return True
+    return False

@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from infra.commands import tables
-from infra.commands.terminal import fail
-from infra.hardware import Accelerator, Price, Quota, Source, UnknownAcceleratorError, find, rows
+from infra.hardware import Accelerator, Price, Quota, Source, find, rows
 
 UNKNOWN = "unknown"  # no source says it
 NOTHING = "-"  # there is no such thing here
@@ -30,11 +29,8 @@ def hardware(
 ) -> None:
     """The accelerators Slipway knows; of a single one, everything."""
     console = Console()
-    try:
-        width = console.width if console.is_terminal else None
-        typer.echo(as_json_text(pattern) if as_json else as_text(pattern, width))
-    except UnknownAcceleratorError as error:
-        fail(str(error))
+    width = console.width if console.is_terminal else None
+    typer.echo(as_json_text(pattern) if as_json else as_text(pattern, width))
 
 
 def as_text(pattern: str, terminal_width: int | None) -> str:

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from infra.paths import TOOLS
-from infra.targets.errors import TargetError
+from infra.sentences import SentenceError
 
 HERE = Path(__file__).parent
 VERBS = (
@@ -47,10 +47,10 @@ class Verbs(TyperGroup):
         self.commands = {verb: Verb(verb) for verb in VERBS}
 
     def invoke(self, ctx: Any) -> Any:
-        """What a target does not offer, or could not do, ends every verb in the same way."""
+        """What cannot be done ends every verb in the same way, whoever says so."""
         try:
             return super().invoke(ctx)
-        except TargetError as error:
+        except SentenceError as error:
             from infra.commands.terminal import fail  # here: `--help` imports no verb and none of what they share
 
             fail(str(error))

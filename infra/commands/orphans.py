@@ -18,7 +18,7 @@ from infra.names import PLACEHOLDER_PROJECT, label_value, owner_digest, stack_la
 from infra.operate import billed_places
 from infra.operate.billed_places import Asked
 from infra.paths import PULUMI, ROOT
-from infra.stack_file.settings import SettingsError, every
+from infra.stack_file.settings import every
 from infra.stack_file.terms import Terms
 from infra.targets.billed import Billed
 
@@ -44,8 +44,6 @@ def orphans(
         known = {stack_label(name) for name in _alive()}
         for place in dict.fromkeys(place for _, place in asked):
             _of_place(place, [each for each in asked if each[1] == place], known, delete, owner)
-    except SettingsError as error:
-        fail(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 

@@ -13,7 +13,6 @@ import typer
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from infra.commands.terminal import fail
 from infra.host_software.wheels.patches import PatchError, PatchOutcome, PatchState, load_all, newest, state_of
 
 app = typer.Typer(no_args_is_help=True)
@@ -29,12 +28,9 @@ def check(
     wheel: Annotated[str, typer.Argument(help="`maxtext==0.2.6`, from the package index, or a .whl file.")],
 ) -> None:
     """What each patch is to a wheel: applies, drifted, or landed upstream. Exit code 1 if one has drifted."""
-    try:
-        with tempfile.TemporaryDirectory() as scratch:
-            path = Path(wheel) if wheel.endswith(".whl") else _download(wheel, Path(scratch))
-            states = _states(path, Path(scratch) / "unpacked")
-    except PatchError as error:
-        fail(str(error))
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(wheel) if wheel.endswith(".whl") else _download(wheel, Path(scratch))
+        states = _states(path, Path(scratch) / "unpacked")
     for state in states:
         typer.echo(str(state))
     if any(state.state is PatchOutcome.DRIFTED for state in states):

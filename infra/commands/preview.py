@@ -17,7 +17,7 @@ from infra.preview import compare, planned_changes, stack_facts, stack_plan
 from infra.preview.compare import Line
 from infra.preview.cost import usd
 from infra.preview.fit import interactive_fit
-from infra.preview.planned_changes import Change, PreviewError
+from infra.preview.planned_changes import Change
 from infra.preview.stack_facts import StackFacts
 from infra.preview.stack_plan import TrainingPlan
 from infra.stack_file import settings as stack_settings
@@ -50,13 +50,10 @@ def preview(
         fail("name one stack, or give --all")
     if as_json and markdown:
         fail("--json and --markdown exclude each other")
-    try:
-        if every:
-            typer.echo(_all_stacks(as_json, markdown))
-            return
-        shown = of_stack(stack, against or None)
-    except (SettingsError, PreviewError) as error:
-        fail(str(error))
+    if every:
+        typer.echo(_all_stacks(as_json, markdown))
+        return
+    shown = of_stack(stack, against or None)
     typer.echo(as_json_text(shown) if as_json else as_markdown(shown) if markdown else as_text(shown))
 
 

@@ -14,7 +14,6 @@ from infra.names import PLACEHOLDER_PROJECT
 from infra.paths import stack_file
 from infra.preview.new_stack import OWNER, NewStack, text
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.settings import SettingsError
 from infra.tiers import Tier
 
 app = typer.Typer(no_args_is_help=True)
@@ -50,6 +49,4 @@ def new(
             file.write(written)
     except FileExistsError:
         fail(f"stacks/{path.name} is there already; remove it, or give another --variant")
-    except SettingsError as error:
-        fail(str(error))
     typer.echo(f"stacks/{path.name} is written; see what it would cost: slipway preview {new_stack.name}")

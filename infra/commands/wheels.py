@@ -14,17 +14,8 @@ from infra.host_software.wheels.identity import FETCHED_PYTHON
 from infra.host_software.wheels.locks import CHANNELS, PLATFORMS, STABLE
 from infra.paths import ARTIFACTS, stack_file
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.settings import SettingsError
 
 app = typer.Typer(no_args_is_help=True)
-
-PlatformOption = Annotated[str, typer.Option(help=f"One of {', '.join(PLATFORMS)}.")]
-ChannelOption = Annotated[str, typer.Option(help=f"One of {', '.join(CHANNELS)}.")]
-OverlayOption = Annotated[Path | None, typer.Option(help="Directory of wheels that replace locked ones.")]
-ArchiveOption = Annotated[
-    str | None,
-    typer.Option("--python-archive", help=f"A relocatable CPython 3.12 as tar.gz, or `{FETCHED_PYTHON}`: uv's own."),
-]
 
 
 @app.callback()
@@ -34,10 +25,12 @@ def wheels() -> None:
 
 @app.command("build")
 def build_command(
-    platform: PlatformOption,
-    channel: ChannelOption = STABLE,
-    overlay: OverlayOption = None,
-    archive: ArchiveOption = None,
+    platform: Annotated[str, typer.Option(help=f"One of {', '.join(PLATFORMS)}.")],
+    channel: Annotated[str, typer.Option(help=f"One of {', '.join(CHANNELS)}.")] = STABLE,
+    overlay: Annotated[Path | None, typer.Option(help="Directory of wheels that replace locked ones.")] = None,
+    python_archive: Annotated[
+        str | None, typer.Option(help=f"A relocatable CPython 3.12 as tar.gz, or `{FETCHED_PYTHON}`: uv's own.")
+    ] = None,
     expect: Annotated[str | None, typer.Option(hidden=True, help="The id that a preview has shown.")] = None,
     push_to: Annotated[str | None, typer.Option("--push", help="Also push it to this store.")] = None,
 ) -> None:
@@ -47,7 +40,7 @@ def build_command(
             fail(f"{name} is '{value}'; give one of: {', '.join(allowed)}")
     note_storage_of(push_to or "")
     try:
-        inputs = wheelhouses.inputs_of(platform, channel, overlay, archive)
+        inputs = wheelhouses.inputs_of(platform, channel, overlay, python_archive)
         if expect and inputs.id != expect:
             fail(f"locks, patches or overlay changed since the preview ({expect} is now {inputs.id}); run it again")
         wheelhouses.build_here(inputs)
@@ -77,5 +70,5 @@ def push_command(
         if wheelhouse not in known:
             fail(f"name a wheelhouse to push; built here: {', '.join(known) or 'none (slipway wheels build)'}")
         wheelhouses.push_from_here(wheelhouse, to)
-    except (*wheelhouses.ERRORS, SettingsError) as error:
+    except wheelhouses.ERRORS as error:
         fail(str(error))

@@ -106,12 +106,6 @@ class ObjectStore(HttpEmulator):
             self.faults.append(fault)
         return fault
 
-    def next_fault(self, call: StoreCall) -> StoreFault | None:
-        with self.lock:
-            return next_fault(
-                fault for fault in self.faults if fault.method in ("", call.method) and fault.path in call.target
-            )
-
     # --- objects ---
 
     def file(self, bucket: str, name: str) -> Path:
@@ -259,7 +253,9 @@ class _Handler(EmulatorHandler):
         call = StoreCall(self.command, parts.path, query, self.path)
         with owner.lock:
             owner.calls.append(call)
-        fault = owner.next_fault(call)
+            fault = next_fault(
+                each for each in owner.faults if each.method in ("", call.method) and each.path in self.path
+            )
         kind = fault.kind if fault else None
         if fault and kind is StoreFaultKind.HOLD:
             fault.held.set()

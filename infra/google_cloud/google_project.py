@@ -6,10 +6,10 @@ it (infra/doctor/). Nothing here changes anything. Not run against Google's own 
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -29,11 +29,6 @@ class GoogleError(Exception):
         self.status = status
 
 
-def _google(module: str) -> Any:
-    """Google's clients ship no types and cost a second, which only these questions need."""
-    return importlib.import_module(module)
-
-
 @dataclass(frozen=True)
 class Account:
     """`name` is empty where the credentials do not tell whose they are."""
@@ -44,9 +39,10 @@ class Account:
 
 def account() -> Account:
     """Whoever Google's clients act as here, proven by a token. Raises GoogleError with the way to get credentials."""
-    errors, transport = _google("google.auth.exceptions"), _google("google.auth.transport.requests")
+    # Here, because Google's clients cost a second, which only these questions need.
+    errors, transport = map(import_module, ("google.auth.exceptions", "google.auth.transport.requests"))
     try:
-        credentials, _ = _google("google.auth").default(scopes=[SCOPE])
+        credentials, _ = import_module("google.auth").default(scopes=[SCOPE])
         credentials.refresh(transport.Request())
     except errors.DefaultCredentialsError as error:
         file = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
@@ -124,7 +120,7 @@ class GoogleProject:
         return quote(self.project, safe="")  # a domain-scoped one has a ':', which paths use for verbs
 
     def _ask(self, method: str, api: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        errors, requests = _google("google.auth.exceptions"), _google("requests")
+        errors, requests = map(import_module, ("google.auth.exceptions", "requests"))
         base = os.environ.get(emulated.QUESTIONS) or f"https://{api}.googleapis.com"
         try:
             answer = self.account.session.request(method, base + path, json=body, timeout=TIMEOUT_S)

@@ -10,7 +10,7 @@ import importlib
 import random
 import threading
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any
 
 from infra.google_cloud.api import GoogleApi
@@ -32,7 +32,7 @@ def call[T](context: Context, api: GoogleApi, doing: str, act: Callable[[], T]) 
     while True:
         context.wait(0)
         answer = _begin(act)
-        while not _is_done(answer):
+        while not wait([answer], _CANCEL_POLL_S).done:
             context.wait(0)
         error = answer.exception()
         if error is None:
@@ -58,14 +58,6 @@ def _begin[T](act: Callable[[], T]) -> Future[T]:
 
     threading.Thread(target=run, daemon=True).start()
     return answer
-
-
-def _is_done(answer: Future[Any]) -> bool:
-    try:
-        answer.exception(timeout=_CANCEL_POLL_S)
-    except TimeoutError:
-        return answer.done()
-    return True
 
 
 def polls() -> Generator[float]:

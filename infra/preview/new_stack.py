@@ -72,11 +72,8 @@ class NewStack:
 
 
 def text(stack: NewStack) -> str:
-    """The file. Raises SettingsError for an accelerator or a target that there is not, and for zones that it lacks."""
-    try:
-        row = hardware.find(stack.accelerator)
-    except hardware.UnknownAcceleratorError as error:
-        raise SettingsError(str(error)) from None
+    """The file. Raises SentenceError for an accelerator or a target that there is not, and for zones that it lacks."""
+    row = hardware.find(stack.accelerator)
     target = registry.named(stack.target) if stack.target else _first_target(row)
     if target is None:
         raise SettingsError(f"target '{stack.target}' is none; write one of: {', '.join(Target)}")

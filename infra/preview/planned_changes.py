@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from infra.paths import PULUMI, ROOT
+from infra.sentences import SentenceError
 
 _NO_CHANGE = ("same", "read", "refresh", "create-replacement", "delete-replaced")  # "replace" says the last two
 
 
-class PreviewError(RuntimeError):
+class PreviewError(SentenceError):
     """The engine could not preview; the message is its own."""
 
 

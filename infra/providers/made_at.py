@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from infra import emulated
-from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
+from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError, ResourceInputs
 
 # Of what a resource keeps in the state; a state without one was written by 0.1.0.
 # 1: inputs and outputs. 2: also the service that it was made at.
@@ -20,16 +20,16 @@ VERSION_KEY, SERVICE_KEY = "state_version", "service"
 _STORAGE = "storage.googleapis.com"
 
 
-def stored_at(store: str) -> RemoteService | None:
-    """Who keeps an artifact store; None for a directory."""
-    if not store.startswith("gs://"):
-        return None
-    return RemoteService(_STORAGE, emulated.STORAGE, os.environ.get(emulated.STORAGE, ""))
+class StoredResource[I: ResourceInputs](Resource[I]):
+    """What lies in the bucket or directory that its input `store_key` names."""
 
+    store_key: ClassVar[str] = "store"
 
-def notice(service: RemoteService) -> str:
-    """The sentence that names the server in the real service's place."""
-    return f"{service.variable} is {service.instead}: that server answers, not {service.real}"
+    def service(self, values: Mapping[str, Any]) -> RemoteService | None:
+        """Who keeps the store; None for a directory."""
+        if not str(values[self.store_key]).startswith("gs://"):
+            return None
+        return RemoteService(_STORAGE, emulated.STORAGE, os.environ.get(emulated.STORAGE, ""))
 
 
 def stamp(resource: Resource[Any], values: Mapping[str, Any]) -> Outputs:

@@ -38,8 +38,9 @@ class PreparedDataResource(Resource[PreparedDataInputs]):
         return directory.name, _checked(new)
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
+        directory = Path(str(outputs["directory"]))
         try:
-            return _summary(_of(Path(str(outputs["directory"]))))
+            return _summary(read_prepared(directory, directory.name))
         except DataError:
             return None
 
@@ -52,18 +53,14 @@ class PreparedDataResource(Resource[PreparedDataInputs]):
             shutil.rmtree(directory)
 
 
-def _of(directory: Path) -> Manifest:
-    """The manifest of the data that the directory's name stands for. Raises DataError."""
-    return read_prepared(directory, directory.name)
-
-
 def _summary(manifest: Manifest) -> Outputs:
     return {"train_tokens": manifest.train.tokens, "heldout_tokens": manifest.heldout.tokens}
 
 
 def _checked(new: PreparedDataInputs) -> Outputs:
+    directory = Path(new.directory)
     try:
-        manifest = _of(Path(new.directory))
+        manifest = read_prepared(directory, directory.name)
     except DataError as error:
         raise ResourceError(str(error)) from None
     refusal = too_few_tokens(new.tokens_needed, manifest.train.tokens or 0, new.max_epochs)

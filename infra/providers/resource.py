@@ -129,9 +129,9 @@ class Resource[I: ResourceInputs](ABC):
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
         """The outputs as they are now, or None if it is gone."""
 
-    @abstractmethod
     def update(self, context: Context, identifier: str, outputs: Outputs, new: I) -> Outputs:
-        """Apply the changed inputs in place."""
+        """Apply the changed inputs in place: as a create, if that is all there is to it."""
+        return self.create(context, new)[1]
 
     @abstractmethod
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
@@ -187,7 +187,7 @@ class Resource[I: ResourceInputs](ABC):
         return [f"{name} replaces: {because}" for name in replaced if (because := table[name])]
 
     def parse(self, values: Mapping[str, Any]) -> I:
-        """Checked values as the inputs dataclass; numbers arrive as floats and become what the field says."""
+        """Checked values, or a state's, as the inputs dataclass; numbers arrive as floats and become what it says."""
         hints = input_types.of(self.inputs)
         return self.inputs(
             **{key: input_types.converted(value, hints[key]) for key, value in values.items() if key in hints}

@@ -8,15 +8,15 @@ does is in its own module; adding one is a module and a line in registry.py.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent import futures
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,7 +35,7 @@ from infra.providers.proto import (
     provider_pb2_grpc,
     status_pb2,
 )
-from infra.providers.resource import Context, OnChange, Outputs, Resource, ResourceError
+from infra.providers.resource import Context, OnChange, Resource, ResourceError
 
 VERSION = "0.1.0"
 # The engine's spelling of "not known before the update runs" (sdk/go/common/resource/plugin/rpc.go).
@@ -126,7 +126,7 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
             failures = resource.check(to_values(request.news))
             if not failures:
                 self._say_who_answers(resource, to_values(request.news))
-        except Exception as error:  # noqa: BLE001 - the border to the engine, as in _act
+        except Exception as error:  # noqa: BLE001 - the border to the engine, as in _errors_told
             failures = [("", self._fault(error, request.urn))]
         return provider_pb2.CheckResponse(
             inputs=request.news,
@@ -164,8 +164,8 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
         resource = self._resource(request.urn, context)
         call = self._context(request, resource)
         stamp = made_at.stamp(resource, values)
-        act = partial(_created, resource, call, values)
-        identifier, outputs = self._act(context, call, values | stamp, act)
+        with self._errors_told(context, call, values | stamp):
+            identifier, outputs = resource.create(call, resource.parse(values))
         return provider_pb2.CreateResponse(
             id=identifier,
             properties=to_struct(values | outputs | stamp),
@@ -177,7 +177,9 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
         call = self._context(request, resource)
         state = to_values(request.properties)
         self._say_who_answers(resource, state)
-        outputs = self._act(context, call, state, partial(_read, resource, call, request.id, state))
+        with self._errors_told(context, call, state):
+            made_at.check(resource, call, request.id, state)
+            outputs = resource.read(call, request.id, state)
         if outputs is None:
             return provider_pb2.ReadResponse()
         return provider_pb2.ReadResponse(
@@ -194,8 +196,10 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
         if request.preview:
             return provider_pb2.UpdateResponse(properties=to_struct(resource.planned(olds, news) | stamp))
         call = self._context(request, resource)
-        act = partial(_updated, resource, call, request.id, olds, news)
-        outputs = self._act(context, call, news | stamp, act)
+        with self._errors_told(context, call, news | stamp):
+            made_at.check(resource, call, request.id, olds)
+            call.accept(request.id, {})
+            outputs = resource.update(call, request.id, olds, resource.parse(news))
         return provider_pb2.UpdateResponse(
             properties=to_struct(news | outputs | stamp), refresh_before_update=resource.refresh_before_update
         )
@@ -206,7 +210,9 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
         # An input that is newer than the last change of the state is in the inputs alone.
         state = to_values(request.old_inputs) | to_values(request.properties)
         self._say_who_answers(resource, state)
-        self._act(context, call, state, partial(_deleted, resource, call, request.id, state))
+        with self._errors_told(context, call, state):
+            made_at.check(resource, call, request.id, state)
+            resource.delete(call, request.id, state)
         return empty_pb2.Empty()
 
     # Below: how a call is carried out.
@@ -240,7 +246,8 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
         service = resource.service(values)
         if service and service.instead and not self._said & {emulated.SAID, service.variable}:
             self._said.add(service.variable)
-            self._log(engine_pb2.WARNING, made_at.notice(service), "", ephemeral=False)
+            notice = f"{service.variable} is {service.instead}: that server answers, not {service.real}"
+            self._log(engine_pb2.WARNING, notice, "", ephemeral=False)
 
     def _log(self, severity: Any, message: str, urn: str, ephemeral: bool) -> None:
         try:
@@ -248,16 +255,17 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
         except grpc.RpcError:
             return  # the engine has stopped listening: it is ending, and so shall we (end_with_engine)
 
-    def _act[T](
-        self, context: grpc.ServicerContext, call: Context, inputs: Mapping[str, Any], act: Callable[[], T]
-    ) -> T:
-        """Run one call; an error becomes one sentence, and what was already accepted is kept with its id."""
+    @contextlib.contextmanager
+    def _errors_told(self, context: grpc.ServicerContext, call: Context, inputs: Mapping[str, Any]) -> Generator[None]:
+        """An error of one call becomes one sentence, and what was already accepted is kept with its id."""
         try:
-            return act()
+            yield
         except (ResourceError, StoreError) as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - the border to the engine: a fault of ours, with its trace in --debug
             reason = self._fault(error, call.urn)
+        else:
+            return
         if call.accepted is None:
             context.abort(grpc.StatusCode.UNKNOWN, reason)
         identifier, outputs = call.accepted or ("", {})
@@ -277,31 +285,6 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
         where = traceback.extract_tb(error.__traceback__)[-1]
         name = Path(where.filename).name
         return f"fault in slipway ({name}:{where.lineno}): {type(error).__name__}: {error}; `--debug` shows the trace"
-
-
-# --- what every resource's calls have in common ---
-
-
-def _created(resource: Resource[Any], call: Context, values: Mapping[str, Any]) -> tuple[str, Outputs]:
-    return resource.create(call, resource.parse(values))
-
-
-def _read(resource: Resource[Any], call: Context, identifier: str, state: Outputs) -> Outputs | None:
-    made_at.check(resource, call, identifier, state)
-    return resource.read(call, identifier, state)
-
-
-def _updated(
-    resource: Resource[Any], call: Context, identifier: str, state: Outputs, new: Mapping[str, Any]
-) -> Outputs:
-    made_at.check(resource, call, identifier, state)
-    call.accept(identifier, {})
-    return resource.update(call, identifier, state, resource.parse(new))
-
-
-def _deleted(resource: Resource[Any], call: Context, identifier: str, state: Outputs) -> None:
-    made_at.check(resource, call, identifier, state)
-    resource.delete(call, identifier, state)
 
 
 def end_with_engine(on_end: Callable[[], None]) -> None:

@@ -18,15 +18,12 @@ from infra.artifacts.uses import Use
 from infra.host_software.bundle import BundleContents, collect, put
 from infra.paths import TRAINING
 from infra.providers.inputs import StoredBundleInputs
-from infra.providers.made_at import stored_at
-from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
+from infra.providers.made_at import StoredResource
+from infra.providers.resource import Context, Outputs, ResourceError
 
 
-class StoredBundleResource(Resource[StoredBundleInputs]):
+class StoredBundleResource(StoredResource[StoredBundleInputs]):
     inputs = StoredBundleInputs
-
-    def service(self, values: Mapping[str, Any]) -> RemoteService | None:
-        return stored_at(str(values["store"]))
 
     def create(self, context: Context, new: StoredBundleInputs) -> tuple[str, Outputs]:
         self._ensure(new)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from infra import hardware, names
 from infra.names import SECRET_NAME, Names
 from infra.stack_file.cloud_settings import CloudSettings
-from infra.stack_file.settings import Absent, Settings, SettingsError, every
+from infra.stack_file.settings import Absent, Settings, SettingsError, every, without
 from infra.stack_file.terms import Terms, where
 from infra.targets.places import Places, in_bucket
 from infra.tiers import Tier
@@ -42,6 +42,24 @@ def _tags(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
+def _word_problem(word: str) -> str | None:
+    if re.fullmatch(r"[\x21-\x7e]{1,512}", word):
+        return None
+    return "spaces or characters beyond ASCII in it; give the name or path as `gcloud` prints it"
+
+
+def _account_problem(account: str) -> str | None:
+    if account != "default" and not account.endswith("-compute@developer.gserviceaccount.com"):
+        return None
+    return (
+        "the project's default account, which may do almost anything in it; give one of its own, or leave the key out "
+        "for the foundation's"
+    )
+
+
+type Word = Annotated[str, without(_word_problem)]  # a name or path
+
+
 class CloudTrainingSettings(CloudSettings, Terms):
     """A stack that trains in Google's cloud."""
 
@@ -49,11 +67,11 @@ class CloudTrainingSettings(CloudSettings, Terms):
     """Where it trains, in any of the accelerator's zones there; `zones` says which."""
     zones: tuple[str, ...] = ()
     """Zones of one region, in the order to try them."""
-    network: Absent[str] = None
+    network: Absent[Word] = None
     """Another network than the foundation's; goes with `subnet`."""
-    subnet: Absent[str] = None
+    subnet: Absent[Word] = None
     """Another subnet than the foundation's; goes with `network`."""
-    service_account: Absent[str] = None
+    service_account: Absent[Annotated[Word, without(_account_problem)]] = None
     """E-mail of another service account for the hosts than the foundation's."""
     labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default_factory=dict)
     """Labels of the nodes, beside those of owner and stack."""
@@ -97,21 +115,6 @@ class CloudTrainingSettings(CloudSettings, Terms):
     def all_labels(self) -> dict[str, str]:
         return self.labels | names.labels(self.owner, self.stack)
 
-    @field_validator("network", "subnet", "service_account")
-    @classmethod
-    def _one_line(cls, value: str | None) -> str | None:
-        return one_line(value)
-
-    @field_validator("service_account")
-    @classmethod
-    def _no_default_account(cls, value: str | None) -> str | None:
-        if value and (value == "default" or value.endswith("-compute@developer.gserviceaccount.com")):
-            raise ValueError(
-                "the project's default account, which may do almost anything in it; give one of its own, or leave the "
-                "key out for the foundation's"
-            )
-        return value
-
     @model_validator(mode="after")
     def _zones_of_region(self) -> CloudTrainingSettings:
         if self.zones or not self.region:
@@ -127,13 +130,6 @@ class CloudTrainingSettings(CloudSettings, Terms):
         super().check_place()
         for rule in (_zone_rule, _spot_rule, _network_rule, _bucket_rule, _places_rule):
             rule(self)
-
-
-def one_line(value: str | None) -> str | None:
-    """A name or path as one word of ASCII. Raises ValueError."""
-    if value is not None and not re.fullmatch(r"[\x21-\x7e]{1,512}", value):
-        raise ValueError("spaces or characters beyond ASCII in it; give the name or path as `gcloud` prints it")
-    return value
 
 
 def how_to_make_foundation(settings: CloudTrainingSettings) -> str:

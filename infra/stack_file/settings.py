@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from infra import hardware, names
 from infra.hardware import Accelerator
 from infra.paths import SHARED, STACKS, stack_file
+from infra.sentences import SentenceError
 from infra.stack_file import maxtext_fields, model_file, stack_yaml
 from infra.stack_file.stack_yaml import NAMESPACE, StackFileError
 from infra.targets import places, registry
@@ -31,7 +32,7 @@ from training.sharding import MeshError, resolve_mesh
 SYNTHETIC = "synthetic"
 
 
-class SettingsError(ValueError):
+class SettingsError(SentenceError, ValueError):
     """The stack file cannot be used; the message names the key and what to write instead, on one line."""
 
     def __init__(self, message: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from infra.sentences import SentenceError
+
 TRAINS_NOTHING = "trains nothing: it holds what other stacks stand on"  # a stack that was asked to
 
 
-class TargetError(Exception):
+class TargetError(SentenceError):
     """A target cannot do what was asked of it; why, and what to do instead, in one sentence."""
 
 

@@ -1,8 +1,8 @@
 """Lives of a training that comes to harm several times and has to end with the losses of one that did not.
 
-`make soak N=40 SEED=1` lives N of them: two hosts, real MaxText, on small file systems in user and
-mount namespaces. What comes when is drawn by seed and number, so that a life can be lived again alone; lives that are
-done are in a file and are not lived again. The last line says how many were bit-equal.
+`make soak N=40 SEED=1` lives N of them: two hosts, real MaxText, on small file systems in user and mount namespaces.
+What comes when is drawn by seed and number, so that a life can be lived again alone; lives that are done are in a file
+and are not lived again. The last line says how many were bit-equal.
 """
 
 from __future__ import annotations
@@ -20,31 +20,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.training.cluster import PATIENCE_S, ROOT, Cluster, LaunchedHost, record, wait_until
+from tests.training.cluster import PATIENCE_S, Cluster, LaunchedHost, record, wait_until
+from tests.training.tiny import TINY, prepared_text
 from training.data.identity import read_manifest
-from training.run_spec import DataSpec, MaxTextValue, RunSpec
+from training.run_spec import DataSpec, RunSpec
 
 STEPS, SAVE_EVERY, HOSTS = 60, 7, 2
 STANDSTILL_S = 10
-_VOCABULARY = 512
 _UNFINISHED = "orbax-checkpoint-tmp"  # in the name of what a save has not finished
 
-_MODEL: dict[str, MaxTextValue] = {
-    "per_device_batch_size": 1,
-    "max_target_length": 32,
-    "base_emb_dim": 32,
-    "base_num_query_heads": 2,
-    "base_num_kv_heads": 2,
-    "base_mlp_dim": 64,
-    "base_num_decoder_layers": 1,
-    "head_dim": 16,
-    "vocab_size": _VOCABULARY,
-    "attention": "dot_product",
+_FIELDS = TINY | {
     "dropout_rate": 0.1,
     "checkpoint_period": SAVE_EVERY,
     "eval_interval": 2 * SAVE_EVERY,
-    "save_checkpoint_on_start": False,
-    "enable_tensorboard": False,
     "learning_rate_schedule_steps": 1000,
 }
 
@@ -140,7 +128,7 @@ class Lives:
             return
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
-        self._text()
+        prepared_text(self.directory, self.directory / "data")
         disk = self._disk("reference")
         cluster = Cluster(self.directory / "hosts", self.directory / "cache")
         for host in cluster.run(self._spec(disk)):
@@ -177,20 +165,10 @@ class Lives:
             shutil.rmtree(self.directory / name)
         return found
 
-    def _text(self) -> None:
-        words = [f"word{n % 97} and number {n * 7919 % 1000}." for n in range(12000)]
-        for document in range(60):
-            text = " ".join(words[document * 200 : (document + 1) * 200])
-            (self.directory / f"{document}.txt").write_text(text)
-        command = [sys.executable, "-m", "training.data.prepare", f"{self.directory}/*.txt"]
-        command += ["--out", str(self.directory / "data"), "--vocab-size", str(_VOCABULARY), "--processes", "1"]
-        command += ["--record-bytes", "512", "--heldout-fraction", "0.05"]
-        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-
     def _spec(self, disk: Path) -> RunSpec:
         data = self.directory / "data"
         content = DataSpec(str(data), read_manifest(data).content, 2)
-        return RunSpec("soak", "run", "cpu", 1, HOSTS, 2, STEPS, str(disk), content, _MODEL)
+        return RunSpec("soak", "run", "cpu", 1, HOSTS, 2, STEPS, str(disk), content, _FIELDS)
 
     def _disk(self, name: str) -> Path:
         disk = self.directory / f"{name} disk"

@@ -8,8 +8,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,6 @@ import pytest
 
 from tests.emulators.metadata_server import MetadataServer
 from tests.training.cluster import (
-    ROOT,
     Cluster,
     LaunchedHost,
     heldout_losses,
@@ -26,6 +23,7 @@ from tests.training.cluster import (
     wait_until,
 )
 from tests.training.small_disk import SmallDisk
+from tests.training.tiny import TINY, prepared_text
 from training.data.identity import read_manifest
 from training.exit_codes import ExitCode
 from training.host_status import Phase
@@ -33,48 +31,18 @@ from training.run_spec import DataSpec, RunSpec
 
 STANDS = "the previous checkpoint stands"
 STEPS, LONGER, SAVE_EVERY, EVALUATE_EVERY = 40, 46, 12, 16
-VOCABULARY = 512
-
-TINY = {
-    "per_device_batch_size": 1,
-    "max_target_length": 32,
-    "base_emb_dim": 32,
-    "base_num_query_heads": 2,
-    "base_num_kv_heads": 2,
-    "base_mlp_dim": 64,
-    "base_num_decoder_layers": 1,
-    "head_dim": 16,
-    "vocab_size": VOCABULARY,
-    "attention": "dot_product",
+FIELDS = TINY | {
     "dropout_rate": 0.1,
     "checkpoint_period": SAVE_EVERY,
-    "save_checkpoint_on_start": False,
-    "enable_tensorboard": False,
     "learning_rate_schedule_steps": 1000,
 }
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> DataSpec:
-    """Prepared text, by training.data itself, under a path with a space and a bracket."""
+    """Under a path with a space and a bracket."""
     root = tmp_path_factory.mktemp("data")
-    words = [f"word{n % 97} and number {n * 7919 % 1000}." for n in range(12000)]
-    for document in range(60):
-        (root / f"{document}.txt").write_text(" ".join(words[document * 200 : (document + 1) * 200]))
-    directory = root / "prepared [1]"
-    options = [
-        "--vocab-size",
-        str(VOCABULARY),
-        "--record-bytes",
-        "512",
-        "--heldout-fraction",
-        "0.05",
-        "--processes",
-        "1",
-    ]
-    command = [sys.executable, "-m", "training.data.prepare", f"{root}/*.txt", "--out", str(directory), *options]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return DataSpec(str(directory), read_manifest(directory).content, 2)
+    return prepared_text(root, root / "prepared [1]")
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +59,7 @@ def cluster(tmp_path: Path, cache: Path) -> Iterator[Cluster]:
 
 def spec_of(output: Path, data: DataSpec | None, *, steps: int = STEPS, hosts: int = 2, **maxtext: object) -> RunSpec:
     evaluation = {"eval_interval": EVALUATE_EVERY} if data else {}
-    fields = TINY | evaluation | maxtext
+    fields = FIELDS | evaluation | maxtext
     return RunSpec("test", "run", "cpu", 1, hosts, 2, steps, str(output), data, fields)  # pyright: ignore[reportArgumentType]
 
 

@@ -145,4 +145,4 @@ def test_any_stack_file_is_a_plan_or_one_sentence(given: dict[str, Any]) -> None
         assert "\n" not in str(error)
         return
     assert isinstance(settings, FoundationSettings)
-    assert foundation.plan(settings).network.names == settings.names
+    assert vars(foundation.plan(settings).network.names) == vars(settings.names)

@@ -8,9 +8,11 @@ hour to read.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import time
 from pathlib import Path
 
+from training.data.hash_cache import HashCache
 from training.data.identity import MANIFEST, DataError, Manifest, content_of, read_manifest
 
 
@@ -52,15 +54,9 @@ def check_files(directory: Path, manifest: Manifest) -> None:
 
 def damaged(directory: Path, within_s: float) -> str:
     """Names of the files that are not what the manifest says, of those that can be hashed in that time."""
-    until = time.monotonic() + within_s
-    found: list[str] = []
-    for file in read_manifest(directory).files:
-        if time.monotonic() > until:
-            break
-        with (directory / file.name).open("rb") as stream:
-            if hashlib.file_digest(stream, "sha256").hexdigest() != file.sha256:
-                found.append(file.name)
-    return ", ".join(found)
+    until, hashes = time.monotonic() + within_s, HashCache(None)
+    files = itertools.takewhile(lambda _: time.monotonic() <= until, read_manifest(directory).files)
+    return ", ".join(file.name for file in files if hashes.sha256(directory / file.name) != file.sha256)
 
 
 def _refusal(what: str) -> DataError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -194,7 +195,7 @@ def _run_s(tier: CapacityTier, extras: Extras) -> float | None:
 
 def without_outputs(node: Any) -> Any:
     """A node as a client may ask for it: what only the service sets is ignored."""
-    copy = messages.copy(node)
+    copy = deepcopy(node)
     for name in _OUTPUT_ONLY:
         copy.ClearField(name)
     return copy

@@ -8,6 +8,7 @@ much there is (pools.py).
 from __future__ import annotations
 
 import time
+from copy import deepcopy
 from functools import reduce
 from typing import Any
 
@@ -121,7 +122,7 @@ class Cloud:
         return is_young and self.ledger.behaviour.hidden_from.includes(call)
 
     def _new_request(self, name: str, wanted: Wanted, message: Any, extras: Extras) -> Request:
-        stored = messages.copy(message)
+        stored = deepcopy(message)
         stored.name = name
         stored.ClearField("state")
         stored.tpu.node_spec[0].parent = Place.of(name).name

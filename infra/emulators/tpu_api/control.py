@@ -32,7 +32,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -53,8 +52,7 @@ class Emulator(Protocol):
     speed: float
     lock: threading.RLock
 
-    @property
-    def fail(self) -> Callable[..., Fault]: ...
+    def fail(self, kind: FaultKind, rpc: str = "", **fields: Any) -> Fault: ...
     def release_all(self) -> None: ...
     def save(self) -> None: ...
     def tick(self) -> None: ...
@@ -68,7 +66,7 @@ def answer(api: Emulator, method: str, target: str, body: bytes) -> tuple[int, s
     """Status, content type and body."""
     path = target.partition("?")[0]
     if path == "/" and method == "GET":
-        return 200, "text/html; charset=utf-8", page()
+        return 200, "text/html; charset=utf-8", Path(__file__).with_name("page.html").read_bytes()
     act = _ACTS.get((method, path))
     if act is None:
         known = ", ".join(f"{method} {path}" for method, path in _ACTS)
@@ -82,11 +80,6 @@ def answer(api: Emulator, method: str, target: str, body: bytes) -> tuple[int, s
     except (ValueError, TypeError, KeyError, IndexError) as error:
         return 400, _JSON, _error(f"{type(error).__name__}: {error}")
     return 200, _JSON, json.dumps({} if result is None else result).encode()
-
-
-@cache
-def page() -> bytes:
-    return Path(__file__).with_name("page.html").read_bytes()
 
 
 def state(api: Emulator) -> dict[str, Any]:

@@ -71,12 +71,6 @@ def plain(message: Any, numeric_enums: bool = False) -> dict[str, Any]:
     return json_format.MessageToDict(message, use_integers_for_enums=numeric_enums)
 
 
-def copy(message: Any) -> Any:
-    duplicate = type(message)()
-    duplicate.CopyFrom(message)
-    return duplicate
-
-
 def set_query(request: Any, name: str, values: list[str]) -> None:
     """Sets a request's field from a query parameter; `a.b` is a field of a field. Raises ApiError."""
     *outer, last = name.split(".")

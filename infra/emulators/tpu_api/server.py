@@ -83,26 +83,15 @@ class TpuApi(HttpEmulator):
 
     # --- what tests and scripts use ---
 
-    def fail(
-        self,
-        kind: FaultKind,
-        rpc: str = "",
-        *,
-        method: str = "",
-        path: str = "",
-        skip: int = 0,
-        times: int = 1,
-        retry_after_s: int = 1,
-        delay_s: float = 30,
-    ) -> Fault:
-        """Adds a fault for the next calls that match; see Fault. Raises ValueError for a call that does not exist."""
+    def fail(self, kind: FaultKind, rpc: str = "", **fields: Any) -> Fault:
+        """Adds a fault for the next calls that match. fields: of Fault. Raises ValueError for a call that is none."""
+        fault = Fault(kind, rpc, **fields)
         if rpc and rpc not in (route.rpc for route in routes.ROUTES):
             raise ValueError(f"{rpc} is not a call; calls: {', '.join(sorted(route.rpc for route in routes.ROUTES))}")
-        if method not in ("", "GET", "POST", "PATCH", "DELETE"):
-            raise ValueError(f"{method} is not a method of a call; methods: GET, POST, PATCH, DELETE")
+        if fault.method not in ("", "GET", "POST", "PATCH", "DELETE"):
+            raise ValueError(f"{fault.method} is not a method of a call; methods: GET, POST, PATCH, DELETE")
         with self.lock:
-            number = max((fault.number for fault in self.faults), default=0) + 1
-            fault = Fault(kind, rpc, retry_after_s, delay_s, number, method=method, path=path, skip=skip, times=times)
+            fault.number = max((other.number for other in self.faults), default=0) + 1
             self.faults.append(fault)
         return fault
 

@@ -6,6 +6,7 @@ id in names; empty schedulingConfig and shieldedInstanceConfig in an ACTIVE requ
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from infra.emulators.tpu_api import messages
@@ -15,7 +16,7 @@ from infra.emulators.tpu_api.records import Behaviour, Initiator, Node, NodeStat
 
 def request(request: Request, behaviour: Behaviour) -> Any:
     """A QueuedResource; its copy of the node is as it was at creation."""
-    message = messages.copy(request.message)
+    message = deepcopy(request.message)
     (spec,) = message.tpu.node_spec
     if behaviour.project_numbers:
         spec.parent = Place.of(request.name).numbered_name
@@ -35,7 +36,7 @@ def request(request: Request, behaviour: Behaviour) -> Any:
 
 
 def node(node: Node, behaviour: Behaviour) -> Any:
-    message = messages.copy(node.message)
+    message = deepcopy(node.message)
     if node.request and behaviour.project_numbers:
         place = Place.of(node.request)
         message.queued_resource = node.request.replace(place.name, place.numbered_name)

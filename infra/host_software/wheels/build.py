@@ -8,7 +8,6 @@ built, packages with patches are repacked under a local version, an overlay repl
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
 import shutil
 import subprocess
@@ -20,7 +19,7 @@ from pathlib import Path
 from packaging.utils import parse_wheel_filename
 
 from infra.artifacts.layout import REQUIREMENTS, object_key, sums_text, wheelhouse_key
-from infra.artifacts.store import PARTIAL
+from infra.artifacts.store import PARTIAL, sha256_of
 from infra.host_software.wheels.fetch import FetchProgress, fetch_all
 from infra.host_software.wheels.identity import FETCHED_PYTHON, WheelhouseInputs
 from infra.host_software.wheels.repack import repack
@@ -88,8 +87,7 @@ def _pin(wheel: str, sha256: str) -> str:
 
 def _store(artifacts: Path, file: Path) -> dict[str, str]:
     """Copies a file into the store unless the store has it; returns its name and hash."""
-    with file.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    digest = sha256_of(file)
     stored = artifacts / object_key(digest, file.name)
     if stored.exists():
         os.utime(stored)  # its age for `slipway gc` starts anew

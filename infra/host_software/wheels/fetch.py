@@ -6,7 +6,6 @@ Owns HTTP to package indexes. Proxies and certificates are the system's; credent
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import ssl
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -17,7 +16,7 @@ from typing import Protocol
 import httpx
 
 from infra.artifacts.layout import object_key
-from infra.artifacts.store import PARTIAL
+from infra.artifacts.store import PARTIAL, sha256_of
 from infra.host_software.wheels.selection import LockedFile
 
 _AT_ONCE = 8
@@ -87,8 +86,7 @@ def _fetch_alone(client: httpx.Client, file: LockedFile, partial: Path, progress
                     f"{file.name} cannot be fetched from {host} ({type(error).__name__}: {error}); run this again "
                     f"where it can be reached, what has arrived is kept"
                 ) from None
-    with partial.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    digest = sha256_of(partial)
     if digest != file.sha256:
         partial.unlink()
         raise FetchError(f"{file.name} has SHA-256 {digest}, the lock says {file.sha256}; refused")

@@ -22,6 +22,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from infra.paths import ROOT
+from infra.sentences import SentenceError
 
 PATCHES = ROOT / "training" / "patches"
 EXPECTED = "files.sha256"
@@ -31,7 +32,7 @@ _HASHED_FILE = re.compile(r"([0-9a-f]{64})  (.+)")
 _CHANGED_FILE = re.compile(r"^--- (\S+).*\n\+\+\+ (\S+)", re.MULTILINE)
 
 
-class PatchError(ValueError):
+class PatchError(SentenceError, ValueError):
     """A patch set or what it meets cannot be used; the message names the patch, the file and what to do."""
 
 

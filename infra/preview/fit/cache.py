@@ -15,13 +15,14 @@ from pathlib import Path
 
 from infra.paths import WORK
 from infra.preview.fit.verdict import FitVerdict, VerdictError, from_text, to_text
+from infra.sentences import SentenceError
 
 SHIPPED = Path(__file__).with_name("verdicts")
 JUDGED = SHIPPED / "judged"  # of what others measured, so that the estimate's errors are known without a compile
 _POLL_S = 0.2
 
 
-class CacheError(OSError):
+class CacheError(SentenceError, OSError):
     """A verdict cannot be kept; one sentence."""
 
 

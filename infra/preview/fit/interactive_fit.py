@@ -14,9 +14,10 @@ from infra.preview.fit.compile_request import CompileRequest
 from infra.preview.fit.compiler import CompileLimits, Progress
 from infra.preview.fit.train_step import TrainStep
 from infra.preview.fit.verdict import FitVerdict
+from infra.sentences import SentenceError
 
 
-class AskError(RuntimeError):
+class AskError(SentenceError):
     """The compiler cannot be asked on this machine; one sentence."""
 
 

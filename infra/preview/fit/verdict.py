@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any, cast
+from typing import Any
 
 
 class VerdictError(ValueError):
@@ -73,20 +73,13 @@ def to_text(verdict: FitVerdict) -> str:
 def from_text(text: str, key: str) -> FitVerdict:
     """Raises VerdictError for anything but the verdict of `key`."""
     try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise VerdictError(f"not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise VerdictError("not a mapping")
-    values = cast(dict[str, Any], document)
-    if values.keys() != {field.name for field in fields(FitVerdict)} or values["key"] != key:
-        raise VerdictError("another version's, or another key's")
-    try:
-        traffic = tuple(Traffic(**entry) for entry in values["traffic"])
-        values |= {"keys": tuple(values["keys"]), "traffic": traffic}
+        values: dict[str, Any] = json.loads(text)
+        values |= {"keys": tuple(values["keys"]), "traffic": tuple(Traffic(**each) for each in values["traffic"])}
         verdict = FitVerdict(**values)
-    except TypeError as error:
-        raise VerdictError(str(error)) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise VerdictError(f"no verdict: {error!r}") from None
+    if values.keys() != {field.name for field in fields(FitVerdict)} or verdict.key != key:
+        raise VerdictError("another version's, or another key's")
     numbers = (verdict.hbm_gib, verdict.peak_gib, verdict.tflops_per_device)
     if verdict.fits not in (True, False) or any(type(number) not in (float, int, type(None)) for number in numbers):
         raise VerdictError("fields of other types")

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
-from google.protobuf import empty_pb2, struct_pb2
+from google.protobuf import empty_pb2
 
 from infra.providers.proto import grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
 from infra.providers.resource import ResourceError
@@ -83,7 +83,8 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     def Check(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
-        inputs, old = _set_inputs(request.news), to_values(request.olds)
+        news, old = to_values(request.news), to_values(request.olds)
+        inputs = {key: value for key, value in news.items() if value is not None and key != FILLED_IN}
         problems = rules.problems(resource, inputs, self._settings["project"])
         name = resource.inputs.get("name")
         filled: list[str] = []
@@ -191,10 +192,6 @@ def _name(urn: str, seed: bytes) -> str:
     """A name as the official plugin makes it: the resource's own, and seven letters that no other has."""
     suffix = hashlib.sha256(seed).hexdigest() if seed else secrets.token_hex(4)
     return f"{urn.split('::')[-1]}-{suffix[:7]}"
-
-
-def _set_inputs(struct: struct_pb2.Struct) -> dict[str, Any]:
-    return {key: value for key, value in to_values(struct).items() if value is not None and key != FILLED_IN}
 
 
 def _change(key: str, old: Mapping[str, Any], new: Mapping[str, Any], replace: bool) -> Any:

@@ -36,9 +36,10 @@ class Local(TrainingContract["LocalSettings", "TrainingPlan[LocalSettings]"]):
         return LocalHosts(stack, of_stack(stack))
 
     def resources(self) -> tuple[Any, ...]:
-        from infra.targets.local.provider.resources import RESOURCES
+        from infra.targets.local.provider.local_guard_resource import LocalStackGuardResource
+        from infra.targets.local.provider.local_host_resource import LocalHostResource
 
-        return RESOURCES
+        return LocalStackGuardResource(), LocalHostResource()
 
 
 TARGET = Local()

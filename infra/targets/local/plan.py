@@ -22,10 +22,9 @@ def notices(settings: LocalSettings, spec: RunSpec) -> tuple[str, ...]:
     """What a reviewer should know. Raises SettingsError for what cannot work on this machine."""
     paths = of_stack(settings.stack)
     coordinator = port(settings, paths)
-    for each in (
-        (coordinator, coordinator + 1) if spec.hosts > 1 else (coordinator,)
-    ):  # training/peers.py has the second
-        _check_port(each, paths)
+    _check_port(coordinator, paths)
+    if spec.hosts > 1:
+        _check_port(coordinator + 1, paths)  # training/peers.py has it
     return (_describe(spec), *_what_changes(paths, spec))
 
 

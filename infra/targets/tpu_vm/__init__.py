@@ -44,9 +44,11 @@ class TpuVm(PaidContract["TpuVmSettings", "TrainingPlan[TpuVmSettings]"]):
         return orphans.remove(names, say)
 
     def resources(self) -> tuple[Any, ...]:
-        from infra.targets.tpu_vm.provider.resources import RESOURCES
+        from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource
+        from infra.targets.tpu_vm.provider.tpu_guard_resource import TpuStackGuardResource
+        from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 
-        return RESOURCES
+        return TpuStackGuardResource(), TpuRequestResource(), SliceReadyResource()
 
 
 TARGET = TpuVm()

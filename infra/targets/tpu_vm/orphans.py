@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from infra.names import STATE_LABEL
 from infra.providers.resource import Context, ResourceError
@@ -14,16 +15,15 @@ from infra.targets.errors import TargetError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found
 from infra.targets.tpu_vm.provider.tpu_ownership import TAKEN_LABEL, holder_of
-from infra.vm_hosts.startup_script import bundle_of
 
 _LIST_S, _DELETE_S = 300.0, 1800.0  # how long each may take
 
 
-def billed(project: str, say: Callable[[str], None]) -> list[Billed]:
+def billed(project: str, say: Callable[[str], None]) -> Sequence[Billed]:
     """In every zone of a project. Raises TargetError where Google does not answer."""
     with _context(say, _LIST_S) as context:
         labelled = tpu_cleanup.labelled(context, f"projects/{project}/locations/{tpu_api.ALL_ZONES}")
-    return [Billed(each.name, each.stack, each.state, _with_holder(each), bundle_of(each.script)) for each in labelled]
+    return [replace(each, labels=_with_holder(each)) for each in labelled]
 
 
 def _with_holder(thing: Found) -> tuple[tuple[str, str], ...]:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from infra import durations
 from infra.hardware import Api
 from infra.names import COMPUTE_LIMIT, COMPUTE_NAME
-from infra.stack_file.cloud_training import CloudTrainingSettings, one_line
+from infra.stack_file.cloud_training import CloudTrainingSettings, Word
 from infra.stack_file.settings import Absent, SettingsError, stack_names
 from infra.stack_file.terms import Seconds, seconds, where
 from infra.targets.tpu_vm.provider.tpu_inputs import ANY_RESERVATION
@@ -56,7 +56,7 @@ class TpuVmSettings(CloudTrainingSettings):
     api: ClassVar[Api] = Api.QUEUED_RESOURCE
     offered_as: ClassVar[str] = "a TPU VM"
 
-    reservation: Absent[str] = None
+    reservation: Absent[Word] = None
     """The reservation of tier reserved: a name, `-` for any, or
     projects/<project>/locations/<zone>/reservations/<name>; folders/... and organizations/... too."""
     min_duration: Absent[Seconds] = None
@@ -99,11 +99,6 @@ class TpuVmSettings(CloudTrainingSettings):
                 "attach `data_disks`"
             )
         return cast(Any, values)
-
-    @field_validator("runtime_version", "reservation")
-    @classmethod
-    def _one_word(cls, value: str | None) -> str | None:
-        return one_line(value)
 
     def check_place(self) -> None:
         super().check_place()

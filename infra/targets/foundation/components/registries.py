@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
@@ -21,39 +22,26 @@ class Registries(pulumi.ComponentResource):
     def __init__(self, name: str, args: RegistriesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:foundation:Registries", name, None, opts)
         names, child = args.names, pulumi.ResourceOptions(parent=self)
-        python = gcp.artifactregistry.Repository(
-            "python",
-            repository_id=names.python_repository,
-            project=names.project,
-            location=names.region,
-            format="PYTHON",
-            description="Python packages of this project",
-            opts=child,
-        )
-        images = gcp.artifactregistry.Repository(
-            "images",
-            repository_id=names.images_repository,
-            project=names.project,
-            location=names.region,
-            format="DOCKER",
-            description="Images of this project",
-            opts=child,
-        )
-        public = gcp.artifactregistry.RepositoryRemoteRepositoryConfigDockerRepositoryArgs(
-            public_repository="DOCKER_HUB"
-        )
-        mirror = gcp.artifactregistry.Repository(
-            "mirror",
-            repository_id=names.mirror_repository,
-            project=names.project,
-            location=names.region,
-            format="DOCKER",
-            mode="REMOTE_REPOSITORY",
-            remote_repository_config=gcp.artifactregistry.RepositoryRemoteRepositoryConfigArgs(
-                description="Public images, fetched on first use", docker_repository=public
+
+        def repository(
+            kind: str, identifier: str, form: str, about: str, **more: Any
+        ) -> gcp.artifactregistry.Repository:
+            place: dict[str, Any] = {"project": names.project, "location": names.region}
+            return gcp.artifactregistry.Repository(
+                kind, repository_id=identifier, format=form, description=about, opts=child, **place, **more
+            )
+
+        remote = gcp.artifactregistry.RepositoryRemoteRepositoryConfigArgs(
+            description="Public images, fetched on first use",
+            docker_repository=gcp.artifactregistry.RepositoryRemoteRepositoryConfigDockerRepositoryArgs(
+                public_repository="DOCKER_HUB"
             ),
-            description="Public images, for hosts without internet",
-            opts=child,
         )
-        self.repositories = {"python": python, "images": images, "mirror": mirror}
+        mirrors = {"mode": "REMOTE_REPOSITORY", "remote_repository_config": remote}
+        about = "Public images, for hosts without internet"
+        self.repositories = {
+            "python": repository("python", names.python_repository, "PYTHON", "Python packages of this project"),
+            "images": repository("images", names.images_repository, "DOCKER", "Images of this project"),
+            "mirror": repository("mirror", names.mirror_repository, "DOCKER", about, **mirrors),
+        }
         self.register_outputs({kind: repository.id for kind, repository in self.repositories.items()})

@@ -24,9 +24,6 @@ class LocalStackGuardResource(Resource[LocalStackGuardInputs]):
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
         return {} if Path(identifier).is_dir() else None
 
-    def update(self, context: Context, identifier: str, outputs: Outputs, new: LocalStackGuardInputs) -> Outputs:
-        return {}
-
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         root = Path(identifier)
         for directory in sorted((root / "hosts").glob("*")):

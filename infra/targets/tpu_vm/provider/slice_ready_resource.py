@@ -37,6 +37,7 @@ class SliceReadyResource(Resource[SliceReadyInputs]):
         return tpu_api.API.service
 
     def create(self, context: Context, new: SliceReadyInputs) -> tuple[str, Outputs]:
+        """After a wait that was stopped the engine asks for an update, which goes on."""
         request = TpuRequestResource().parse(new.request)
         wait = _Wait(context, new, request)
         context.accept(request.identifier, wait.outputs)
@@ -46,10 +47,6 @@ class SliceReadyResource(Resource[SliceReadyInputs]):
         inputs = TpuRequestResource().parse(outputs["request"])
         request = tpu_request.find(context, inputs, Known(str(outputs.get("zone", "")), str(outputs.get("made", ""))))
         return {"state": request.state, "zone": request.zone} if request else None
-
-    def update(self, context: Context, identifier: str, outputs: Outputs, new: SliceReadyInputs) -> Outputs:
-        """After a wait that was stopped the engine asks for an update: go on."""
-        return self.create(context, new)[1]
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         """Nothing: the request is another resource."""

@@ -74,17 +74,16 @@ def as_json(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def get(context: Context, name: str) -> Any | None:
     """The queued resource, or None."""
-    try:
+    with contextlib.suppress(GoneError):
         return retries.call(
             context, API, f"read {name}", lambda: _named(_google("get_queued_resource", name=name), name)
         )
-    except GoneError:
-        return None
+    return None
 
 
 def delete(context: Context, name: str) -> None:
-    """Begin to delete, nodes included. What is gone or being deleted already is fine."""
-    query = {"force": "true", "requestId": str(uuid.uuid4())}
+    """Begin to delete a request with its nodes, or a node. What is gone or being deleted already is fine."""
+    query = {} if "/nodes/" in name else {"force": "true", "requestId": str(uuid.uuid4())}
     with contextlib.suppress(GoneError, BusyError):
         _operate(context, f"delete {name}", "DELETE", name, query)
 
@@ -107,18 +106,11 @@ def update_node(context: Context, node: Mapping[str, Any], fields: list[str]) ->
     return _operate(context, f"update {name}", "PATCH", name, {"updateMask": ",".join(fields)}, node)
 
 
-def delete_node(context: Context, name: str) -> None:
-    """Begin to delete a node that no request owns. What is gone or being deleted already is fine."""
-    with contextlib.suppress(GoneError, BusyError):
-        _operate(context, f"delete {name}", "DELETE", name)
-
-
 def operation(context: Context, name: str) -> TpuOperation | None:
     """How an operation stands, or None where it is forgotten."""
-    try:
+    with contextlib.suppress(GoneError):
         return _operate(context, f"read {name}", "GET", name)
-    except GoneError:
-        return None
+    return None
 
 
 def guest_attributes(context: Context, node: str, path: str) -> list[str]:

@@ -15,7 +15,9 @@ from infra.google_cloud import retries
 from infra.google_cloud.api_errors import ClosedError
 from infra.names import MADE_LABEL, STACK_LABEL
 from infra.providers.resource import Context
+from infra.targets.billed import Billed
 from infra.targets.tpu_vm.provider import tpu_api, tpu_ownership
+from infra.vm_hosts.startup_script import bundle_of
 
 STARTUP_SCRIPT = "startup-script"  # the key of a node's metadata
 _SURE = 2  # an empty list and an answer that says nothing read the same
@@ -29,15 +31,10 @@ _deleted: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True)
-class Found:
-    """Something billable with our label. `request` is the name of a node's request, if any."""
+class Found(Billed):
+    """`request` is the name of a node's request, if any."""
 
-    name: str
-    stack: str  # its label
-    state: str
-    labels: tuple[tuple[str, str], ...]
     request: str = ""
-    script: str = ""  # what its hosts start with
 
     @property
     def is_node(self) -> bool:
@@ -93,15 +90,13 @@ def _everything(context: Context, parent: str) -> list[Found]:
         nodes_of.setdefault(tpu_ownership.tail(node.queued_resource), []).append(node)
     labels = {name: labels_of(request, nodes_of[name]) for name, request in asked.items()}
     found = [
-        _found(
-            request.name, labels[name], state_of(request), script=_script([spec.node for spec in request.tpu.node_spec])
-        )
+        _found(request.name, labels[name], state_of(request), [spec.node for spec in request.tpu.node_spec])
         for name, request in asked.items()
     ]
     for node in nodes:
         of_request = labels.get(tpu_ownership.tail(node.queued_resource), {})
         both = {**of_request, **node.labels}  # of who has taken it over only the request's say
-        found.append(_found(node.name, both, node.state.name, node.queued_resource, _script([node])))
+        found.append(_found(node.name, both, node.state.name, [node], node.queued_resource))
     return found
 
 
@@ -110,12 +105,10 @@ def _listed(context: Context, parent: str) -> tuple[list[Any], list[Any]]:
     return tpu_api.nodes(context, parent), tpu_api.listed(context, parent)
 
 
-def _found(name: str, labels: dict[str, str], state: str, request: str = "", script: str = "") -> Found:
-    return Found(name, labels.get(STACK_LABEL, ""), state, tuple(sorted(labels.items())), request, script)
-
-
-def _script(nodes: Iterable[Any]) -> str:
-    return next((str(node.metadata[STARTUP_SCRIPT]) for node in nodes if STARTUP_SCRIPT in node.metadata), "")
+def _found(name: str, labels: dict[str, str], state: str, nodes: Iterable[Any], request: str = "") -> Found:
+    """nodes: whose script says what its hosts install."""
+    script = next((str(node.metadata[STARTUP_SCRIPT]) for node in nodes if STARTUP_SCRIPT in node.metadata), "")
+    return Found(name, labels.get(STACK_LABEL, ""), state, tuple(sorted(labels.items())), bundle_of(script), request)
 
 
 def note_deleted(project: str, stack: str) -> None:
@@ -196,6 +189,6 @@ def remove_node(context: Context, name: str) -> None:
     parent = name.partition("/nodes/")[0]
     pauses = retries.polls()
     while any(node.name == name for node in tpu_api.nodes(context, parent)):
-        tpu_api.delete_node(context, name)
+        tpu_api.delete(context, name)
         context.report(f"{name.rpartition('/')[2]}: deleting")
         context.wait(next(pauses))

@@ -7,7 +7,7 @@ tpu-vm stack: data disks are the user's own, boot disks go with their node. Not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
@@ -27,7 +27,8 @@ class TpuStackGuardResource(Resource[TpuStackGuardInputs]):
 
     def is_there(self, context: Context, identifier: str, outputs: Outputs) -> bool:
         """A guard makes nothing itself, so it is asked whether there is anything that it would remove."""
-        return any(_of_stack(context, str(outputs["label"]), self._parents(outputs)))
+        found = (thing for parent in self._parents(outputs) for thing in tpu_cleanup.labelled(context, parent))
+        return any(thing.stack == outputs["label"] for thing in found)  # whosever it is
 
     def create(self, context: Context, new: TpuStackGuardInputs) -> tuple[str, Outputs]:
         return f"{new.project}/{new.label}", {"searched": sorted(new.zones), "identity": new_identity(new.owner)}
@@ -64,9 +65,3 @@ class TpuStackGuardResource(Resource[TpuStackGuardInputs]):
 
     def _parents(self, outputs: Outputs) -> list[str]:
         return [f"projects/{outputs['project']}/locations/{zone}" for zone in outputs["searched"]]
-
-
-def _of_stack(context: Context, label: str, parents: list[str]) -> Iterator[str]:
-    """Names of what carries the stack's label, whosever it is."""
-    for parent in parents:
-        yield from (thing.name for thing in tpu_cleanup.labelled(context, parent) if thing.stack == label)

@@ -66,11 +66,6 @@ def made_of(labels: Mapping[str, str]) -> str:
     return labels.get(MADE_LABEL, "").partition("-")[0]
 
 
-def terms_of(labels: Mapping[str, str]) -> str:
-    """The fingerprint of its terms."""
-    return labels.get(MADE_LABEL, "").partition("-")[2]
-
-
 def tail(name: str) -> str:
     """A name without its project, which the API writes as the id in one place and as the number in another."""
     return "/".join(name.split("/")[2:])

@@ -80,7 +80,8 @@ class TpuRequest:
 
     @property
     def terms(self) -> str:
-        return tpu_ownership.terms_of(self.labels)
+        """The fingerprint of its terms."""
+        return self.labels.get(MADE_LABEL, "").partition("-")[2]
 
     @property
     def reason(self) -> str:
@@ -128,7 +129,8 @@ def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) 
         if usable:
             tpu_nodes.patch(context, new, request.zone, request.nodes, known.metadata)
             return request
-        context.say(f"{new.name} in {request.zone} is {_why_not(request)}: deleting it, then asking again")
+        why = f"({request.reason})" if request.reason else "on other terms or with lost nodes"
+        context.say(f"{new.name} in {request.zone} is {request.state} {why}: deleting it, then asking again")
         tpu_cleanup.remove(context, new.path(request.zone), request.labels.get(MADE_LABEL, ""))
     full: list[str] = []
     for zone in new.in_order(known.zone):
@@ -298,7 +300,8 @@ def _refuse_failed(
     """What the operation says of a request that is not there. `late`: it should be by now."""
     if operation is not None and operation.code:
         context.accepted = None
-        if operation.code == _EXHAUSTED or (operation.code == _NOT_FOUND and not _reserves(new)):
+        is_reserved = new.tier == Tier.RESERVED or bool(new.reservation)
+        if operation.code == _EXHAUSTED or (operation.code == _NOT_FOUND and not is_reserved):
             raise FullError(f"{zone}: {operation.message}")
         raise ResourceError(f"cannot create {new.path(zone)}: {operation.message}; run `pulumi up` again")
     if late and (operation is None or operation.done):  # kept in the state: it may appear yet
@@ -306,10 +309,6 @@ def _refuse_failed(
             f"{new.path(zone)} was accepted and is not there {appears_s():.0f} seconds later: somebody has deleted it "
             f"at once, or the API is slow; run `pulumi up` again"
         )
-
-
-def _reserves(new: QueuedResourceInputs) -> bool:
-    return new.tier == Tier.RESERVED or bool(new.reservation)
 
 
 def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, claim: StackClaim) -> None:
@@ -354,11 +353,3 @@ def _is_usable(new: QueuedResourceInputs, request: TpuRequest, claim: StackClaim
     if claim.wants(request.labels) and not (alike and whole and request.state == "ACTIVE"):
         raise _not_ours(new, request, claim)
     return alike and whole
-
-
-def _why_not(request: TpuRequest) -> str:
-    return (
-        f"{request.state} ({request.reason})"
-        if request.reason
-        else f"{request.state} on other terms or with lost nodes"
-    )

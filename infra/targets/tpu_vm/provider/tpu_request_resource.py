@@ -10,7 +10,6 @@ and description once nodes exist, so those are patched on the nodes.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -95,8 +94,3 @@ class TpuRequestResource(Resource[QueuedResourceInputs]):
         if "metadata" in changed and (state or {}).get("state") in tpu_request.WAITING:
             changed["metadata"] = OnChange.REPLACE
         return changed
-
-    def parse(self, values: Mapping[str, Any]) -> QueuedResourceInputs:
-        """From checked inputs, or from a state, which holds outputs too."""
-        names = {field.name for field in dataclasses.fields(QueuedResourceInputs)}
-        return super().parse({key: value for key, value in values.items() if key in names})
