@@ -37,11 +37,16 @@ MOST_REPEATED = 5
 
 @dataclass(frozen=True)
 class Result:
-    """A test that has run. name: pytest's, from the root of the repository; outcome: passed, failed or skipped."""
+    """A test that has run. name: pytest's, from the root of the repository; outcome: passed, failed or skipped.
+
+    cpu_s: what of a processor it used, with the processes that it started and that have ended. It tells what a test
+    costs where `seconds` tells how busy the machine was.
+    """
 
     name: str
     outcome: str
     seconds: float
+    cpu_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -99,11 +104,13 @@ def report(results: Sequence[Result], wall_s: float, flaky: Iterable[str] = ()) 
     again = list(flaky)
     failed = [result.name for result in results if result.outcome == "failed" and result.name not in again]
     passed = sum(result.outcome == "passed" for result in results) + len(again)
-    lines = ["", f"{passed} passed, {len(failed)} failed", f"{wall_s:.0f} s"]
+    cpu_s = sum(result.cpu_s for result in results)
+    lines = ["", f"{passed} passed, {len(failed)} failed", f"{wall_s:.0f} s, {cpu_s:.0f} s of a processor"]
     if failed:
         lines += ["", "failed; each alone:", *(f"  {command_for(name)}" for name in failed)]
     slowest = sorted(results, key=lambda result: -result.seconds)[:15]
-    lines += ["", "slowest:", *(f"  {result.seconds:6.1f} s  {result.name}" for result in slowest)]
+    lines += ["", "slowest (seconds, and those of a processor):"]
+    lines += [f"  {result.seconds:6.1f} s {result.cpu_s:6.1f} s  {result.name}" for result in slowest]
     lines += [f"flaky: {name}" for name in again]
     return "\n".join(lines)
 

@@ -6,9 +6,10 @@ Standard library and pytest only; pytest-xdist is there in the operator's enviro
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -87,6 +88,29 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByModule(config, log)
 
 
+_CPU_BEFORE, _CPU_S = pytest.StashKey[float](), "cpu_s"
+
+
+def _cpu_s() -> float:
+    """Seconds of a processor that this process has used, with all that it has started and that have ended."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    item.stash[_CPU_BEFORE] = _cpu_s()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    if call.when == "teardown":
+        item.user_properties.append((_CPU_S, round(_cpu_s() - item.stash[_CPU_BEFORE], 3)))
+    return (yield)
+
+
 class _Results:
     """Writes each test once it has ended: its worst outcome, and the seconds of its setup, call and teardown."""
 
@@ -101,7 +125,8 @@ class _Results:
         if report.outcome != "passed" or name not in self._outcome:
             self._outcome[name] = report.outcome
         if report.when == "teardown":
-            self._write(name, self._outcome.pop(name), self._seconds.pop(name))
+            cpu_s = float(str(dict(report.user_properties).get(_CPU_S, 0.0)))
+            self._write(name, self._outcome.pop(name), self._seconds.pop(name), cpu_s)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -112,6 +137,7 @@ class _Results:
             self._write(name, "failed" if outcome == "passed" else outcome, self._seconds[name])
         self._file.close()
 
-    def _write(self, name: str, outcome: str, seconds: float) -> None:
-        self._file.write(json.dumps({"name": name, "outcome": outcome, "seconds": round(seconds, 3)}) + "\n")
+    def _write(self, name: str, outcome: str, seconds: float, cpu_s: float = 0.0) -> None:
+        line = {"name": name, "outcome": outcome, "seconds": round(seconds, 3), "cpu_s": cpu_s}
+        self._file.write(json.dumps(line) + "\n")
         self._file.flush()

@@ -98,11 +98,12 @@ def test_the_quick_suite_is_the_unit_tests_unless_others_are_named() -> None:
 
 
 def test_the_slowest_are_listed() -> None:
-    results = [Result(f"tests/a.py::test_{number}", "passed", float(number)) for number in range(40)]
+    results = [Result(f"tests/a.py::test_{number}", "passed", float(number), 1.5) for number in range(40)]
     lines = report(results, 100.0).splitlines()
-    slowest = lines[lines.index("slowest:") + 1 :]
+    assert "100 s, 60 s of a processor" in lines
+    slowest = lines[lines.index("slowest (seconds, and those of a processor):") + 1 :]
     assert len(slowest) == 15
-    assert slowest[0] == "    39.0 s  tests/a.py::test_39"
+    assert slowest[0] == "    39.0 s    1.5 s  tests/a.py::test_39"
 
 
 def test_times_are_by_module_and_the_longest_come_first() -> None:
