@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -291,6 +292,9 @@ def run(arguments: Sequence[str], environment: Mapping[str, str], root: Path) ->
         for notice in start.notices:
             print(notice, file=sys.stderr)
         told = start.environment | {emulated.SAID: "yes"}
+        # A background job of a script ignores SIGINT, and so would the plugins, which the engine ends by it: it waits
+        # five seconds for each, and then kills it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.execve(start.engine, [str(start.engine), *arguments], told)  # becoming the engine is the point
     except (RefusalError, OSError) as reason:
         print(f"error: {reason}", file=sys.stderr)

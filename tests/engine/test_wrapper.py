@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -173,6 +174,17 @@ def test_lock_from_another_host_is_kept_until_it_is_cancelled(clone: Clone) -> N
 def test_without_an_engine_the_command_that_gets_one_is_named(tmp_path: Path) -> None:
     missing = Clone(tmp_path).run("version")
     assert (missing.returncode, missing.stderr) == (255, "error: no Pulumi engine yet; run: make setup\n")
+
+
+def test_a_background_job_gives_the_engine_its_interrupts_back(tmp_path: Path) -> None:
+    """The engine ends its plugins by SIGINT. A shell lets its background jobs ignore that, and plugins inherit it."""
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "engine-path").write_text(str(tmp_path))
+    (tmp_path / "pulumi").write_text("#!/bin/sh\ngrep SigIgn /proc/self/status\n")
+    (tmp_path / "pulumi").chmod(0o755)
+    command = ["bash", "-c", 'trap "" INT; exec "$@"', "bash", sys.executable, "-c", WRAPPER, str(tmp_path), "version"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert int(told.split()[1], 16) & 1 << signal.SIGINT - 1 == 0
 
 
 def test_another_project_gets_none_of_our_state(clone: Clone) -> None:
