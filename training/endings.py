@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from training.exit_codes import ExitCode
+from training.loss_judge import BadStep
 from training.plan import Plan
 
 
@@ -27,6 +28,7 @@ class Cause(StrEnum):
     OUTSIDE = "outside"  # a service or device that may be there again: worth another start
     INPUT = "input"
     TRAINING = "training"  # its own error, which comes again at the same step
+    NUMBERS = "numbers"  # a loss or norm that is none, or a loss beyond its bound: the same steps give the same again
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,17 @@ def how_it_ended(steps: int, completed: int, stop_reason: str | None) -> Ending:
         reason = "out of training data"
     said = f"{reason} after {completed} of {steps} steps (in the newest checkpoint)"
     return Ending(ExitCode.FAILED, Cause.TRAINING, said)
+
+
+def of_numbers(bad: BadStep, records: str) -> Ending:
+    """A training whose numbers have gone bad. records: the file that names what the step read; empty for synthetic."""
+    look = f"look at the data that it read ({records})" if records else "look at the data"
+    return Ending(
+        ExitCode.REPEATED,
+        Cause.NUMBERS,
+        f"{bad}: lower the learning rate or {look}; `slipway replay` does the step again by itself, "
+        f"and the next start goes on before checkpoint {bad.spoiled}",
+    )
 
 
 def unreadable_data(text: str) -> str:

@@ -36,7 +36,7 @@ _OBEYS_S = 5.0  # a training ends itself within it, unless it is frozen or a thr
 _DUMPS_S = 1.0
 _WATCH_S = 1.0
 _SILENT_WINDOWS = 2  # its status is written twice a second: for so many of the least windows nothing is said at all
-_FOR_ALL = (Cause.TRAINING, Cause.OUTSIDE, Cause.STANDSTILL, Cause.INPUT, Cause.CUT_SHORT)
+_FOR_ALL = (Cause.TRAINING, Cause.NUMBERS, Cause.OUTSIDE, Cause.STANDSTILL, Cause.INPUT, Cause.CUT_SHORT)
 
 
 @dataclass(frozen=True)

@@ -198,6 +198,7 @@ def test_the_last_word_is_said_although_the_metrics_find_no_room(tmp_path: Path)
     source.write_text('{"step": 6.0, "learning/loss": 5.0}\n')
     status = HostStatus(Phase.TRAINING, 0.0, 0.0, 7, PLAN.steps)
     said = last_word(
+        PLAN,
         Ending(ExitCode.FAILED, Cause.TRAINING, "no space left on the disk: it is full"),
         Observer(tmp_path, source, Path("/dev/full"), status, tokens_per_step=1),
         5,
