@@ -41,6 +41,7 @@ RUNS = {
         "make destroy",
         "slipway logs --host",
         "slipway purge",
+        "slipway replay",
         "slipway start",
         "slipway stop",
         "slipway watch",

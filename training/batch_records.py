@@ -48,15 +48,14 @@ class ReadRecord:
 
 def records_of(plan: Plan, step: int, before: int) -> list[ReadRecord]:
     """What the plan's host read for a step, from the newest checkpoint before `before` on. Raises NotTraceableError."""
-    config = _config(plan)
-    files = grain_data_processing.find_data_files(config.grain_train_files)
-    source = _Numbered(files)
-    batches = iter(_pipeline(config, plan, source))
+    config = configuration(plan)
+    source = Numbered(grain_data_processing.find_data_files(config.grain_train_files))
+    batches = iter(numbered_batches(config, plan, source))
     done = _restore(batches, plan, before)
     batch = next(itertools.islice(batches, step - done, None), None)
     if batch is None:
         raise NotTraceableError(f"the data ends before step {step}")
-    numbers = batch["targets"][batch["targets_segmentation"] > 0] - _first_number(config)
+    numbers = batch["targets"][batch["targets_segmentation"] > 0] - first_number(config)
     return [ReadRecord(*source.place(int(number)), tokens) for number, tokens in sorted(Counter(numbers).items())]
 
 
@@ -67,7 +66,7 @@ def write(plan: Plan, bad: BadStep, records: Sequence[ReadRecord]) -> Path:
     return path
 
 
-class _Numbered:
+class Numbered:
     """The records of array record files, each with its number before its text; read as grain reads a source."""
 
     def __init__(self, files: list[str]) -> None:
@@ -103,7 +102,7 @@ class _Numbering:
         return [self._first + int(number)] * len(self._tokenizer.encode(text))
 
 
-def _config(plan: Plan) -> SimpleNamespace:
+def configuration(plan: Plan) -> SimpleNamespace:
     """The fields of MaxText's configuration that its input pipeline reads."""
     base = Path(next(iter(maxtext.__path__))) / "configs" / "base.yml"
     config = SimpleNamespace(**yaml.safe_load(base.read_text()) | plan.maxtext)
@@ -115,8 +114,8 @@ def _config(plan: Plan) -> SimpleNamespace:
     return config
 
 
-def _pipeline(config: SimpleNamespace, plan: Plan, source: Any) -> Any:
-    """MaxText's `pretrain_preprocessing_pipeline` and what it is given, step by step, with a tokenizer of our own."""
+def numbered_batches(config: SimpleNamespace, plan: Plan, source: Any) -> Any:
+    """MaxText's `pretrain_preprocessing_pipeline`, and what it is given, with a tokenizer of our own."""
     (column,) = config.train_data_columns
     dataset = grain_data_processing._apply_mapdataset_transforms(
         grain.MapDataset.source(source),
@@ -130,7 +129,7 @@ def _pipeline(config: SimpleNamespace, plan: Plan, source: Any) -> Any:
     )
     dataset = data_processing_utils.parse_and_keep_features(dataset, config, [column], tokenize=True)
     tokenizer, padding = data_processing_utils.get_tokenizer_and_pad_id(config)
-    numbering: Any = _Numbering(tokenizer, _first_number(config))
+    numbering: Any = _Numbering(tokenizer, first_number(config))
     dataset = dataset.apply(grain_tokenizer.TokenizeAndChunk(column, config.max_target_length, numbering))
     dataset = dataset.map(input_pipeline_utils.Rekey(dict.fromkeys(("inputs", "targets"), column)))
     batch = round(config.per_device_batch_size * plan.devices_per_host) * config.gradient_accumulation_steps
@@ -140,7 +139,7 @@ def _pipeline(config: SimpleNamespace, plan: Plan, source: Any) -> Any:
     return data_processing_utils.apply_multiprocessing_and_prefetch(dataset, config, workers, buffer)
 
 
-def _first_number(config: SimpleNamespace) -> int:
+def first_number(config: SimpleNamespace) -> int:
     """No record has the number of a token that MaxText leaves out of the loss."""
     return int(config.vocab_size)
 

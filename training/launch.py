@@ -123,7 +123,7 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
 
 
 def _name_records(plan_path: Path, environ: Mapping[str, str]) -> None:
-    """Write down what the bad step has read, until told to stop; after the last word, for it may take as long as a save.
+    """Write down what the bad step has read, until told to stop; after the last word, for it may take minutes.
 
     On CPU alone: the accelerators are the next start's.
     """

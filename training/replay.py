@@ -1,8 +1,9 @@
-"""`python -m training.replay run_spec.yaml --step N`: a run's steps up to N once more, beside what was recorded of them.
+"""`python -m training.replay run_spec.yaml --step N`: a run's steps up to N once more, beside what is recorded of them.
 
-All hosts of the run on this machine, in a scratch directory that begins with a copy of the newest good checkpoint before
-the step; nothing of the run is written. Owns what is done again and the comparison. Refuses to own the training
-(training/launch.py) and where runs are (infra/targets/local/hosts.py). SLIPWAY_COORDINATOR names two free ports.
+All hosts of the run on this machine, in a scratch directory that begins with a copy of the newest good checkpoint
+before the step; nothing of the run is written. SLIPWAY_COORDINATOR names the first of two free ports. Owns what is done
+again and the comparison. Refuses to own the training (training/launch.py) and where runs are
+(infra/targets/local/hosts.py).
 """
 
 from __future__ import annotations

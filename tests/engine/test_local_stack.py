@@ -172,6 +172,10 @@ def test_names_stop_start_and_what_is_kept(clone: Clone) -> None:
     clone.stack("local.names", mesh, **one_host)
     assert clone.run("slipway", "stop", "local.names").returncode == 0
     assert clone.status("local.names")["phase"] == "interrupted"
+    replayed = clone.run("slipway", "replay", "local.names", "--step", "1")
+    assert replayed.returncode == 0, said(replayed)
+    assert replayed.stdout.count("bit-equal\n") == 2, "steps 0 and 1"
+    assert "host 0 reads for step 1:\n  train-" in replayed.stdout
     assert clone.run("slipway", "start", "local.names").returncode == 0
     until(lambda: (run / "checkpoints" / "5").is_dir(), "a checkpoint")
 
