@@ -222,7 +222,8 @@ def _set_spoiled_aside(plan: Plan) -> None:
     bad = first_bad(read_record(Path(plan.metrics_record)), plan.held_to)
     directory: Any = epath.Path(plan.checkpoints)
     if bad and (moved := set_aside(directory, bad.spoiled, str(bad))):
-        print(f"slipway: {bad}: set aside checkpoint {', '.join(map(str, moved))} ({directory.parent / 'set-aside'})")
+        aside = f"set aside checkpoint {', '.join(map(str, moved))} ({directory.parent / 'set-aside'})"
+        print(f"slipway: {bad}: {aside}", flush=True)
 
 
 def _prove_that_all_take_part(plan: Plan) -> None:
