@@ -38,14 +38,14 @@ class ReplayError(ValueError):
 
 
 @dataclass(frozen=True)
-class Start:
+class ReplayStart:
     """`first`: the step that a replay does first; `checkpoint`: that before it, None where it begins anew."""
 
     first: int
     checkpoint: Path | None
 
 
-def start_of(spec: RunSpec, step: int) -> Start:
+def start_of(spec: RunSpec, step: int) -> ReplayStart:
     """Raises ReplayError for a step that the run has not recorded."""
     if is_remote(spec.output_directory):
         raise ReplayError(f"the run is at {spec.output_directory}; a replay needs it in a directory of this machine")
@@ -57,7 +57,7 @@ def start_of(spec: RunSpec, step: int) -> Start:
     limit = min(step, bad.spoiled) if bad else step
     directory = Path(checkpoint_directory(spec.output_directory, spec.run_name))
     good = [label for label in labels(directory) if label < limit]
-    return Start(good[-1] + 1, directory / str(good[-1])) if good else Start(0, None)
+    return ReplayStart(good[-1] + 1, directory / str(good[-1])) if good else ReplayStart(0, None)
 
 
 def replayed(spec: RunSpec, scratch: Path, step: int) -> RunSpec:

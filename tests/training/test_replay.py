@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.training.tiny import TINY
-from training.replay import ReplayError, Start, comparison, replayed, start_of
+from training.replay import ReplayError, ReplayStart, comparison, replayed, start_of
 from training.run_spec import RunSpec
 
 
@@ -36,7 +36,7 @@ GOOD = dict.fromkeys(range(10), 5.0)
 )
 def test_it_goes_on_from_the_newest_checkpoint_before_the_step(tmp_path: Path, step: int, first: int) -> None:
     expected = tmp_path / "run" / "checkpoints" / str(first - 1) if first else None
-    assert start_of(run(tmp_path, GOOD, 4, 8, 9), step) == Start(first, expected)
+    assert start_of(run(tmp_path, GOOD, 4, 8, 9), step) == ReplayStart(first, expected)
 
 
 def test_and_from_none_that_a_bad_step_has_spoiled(tmp_path: Path) -> None:
