@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,11 +63,12 @@ class LossJudge:
         self.bad: BadStep | None = None
         self._bounds = held_to
         self._losses: list[tuple[int, float]] = []  # of the steps that count
+        self._began = False  # from then on no step is done again
 
     def begin_at(self, step: int) -> None:
         """A start does this step first; how the steps before it were judged is settled."""
         self._go_back(step)
-        self.bad = None
+        self.bad, self._began = None, True
 
     def lines(self, lines: Iterable[Mapping[str, Any]]) -> None:
         for line in lines:
@@ -79,6 +80,8 @@ class LossJudge:
         if self.bad is None:
             self.bad = self._judged(step, line)
         self._losses.append((step, line["learning/loss"]))
+        if self._began:
+            del self._losses[:-_USUAL_OF]
 
     def _go_back(self, step: int) -> None:
         while self._losses and self._losses[-1][0] >= step:
@@ -100,12 +103,11 @@ class LossJudge:
         return None
 
 
-def read_record(path: Path) -> list[dict[str, Any]]:
+def read_record(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a record; none where there is no file. Half a line, which a kill may have left, is left out."""
-    if not path.exists():
-        return []
-    written = path.read_bytes()
-    return [json.loads(line) for line in written[: written.rfind(b"\n") + 1].splitlines()]
+    if path.exists():
+        with path.open() as lines:
+            yield from (json.loads(line) for line in lines if line.endswith("\n"))
 
 
 def first_bad(record: Iterable[Mapping[str, Any]], held_to: Bounds) -> BadStep | None:

@@ -106,9 +106,9 @@ def test_a_start_is_not_ended_by_what_the_starts_before_it_have_seen() -> None:
 
 def test_half_a_line_of_a_record_is_left_out(tmp_path: Path) -> None:
     record = tmp_path / "host-0.jsonl"
-    assert read_record(record) == []
+    assert list(read_record(record)) == []
     record.write_text(json.dumps(line(0)) + "\n" + '{"step": 1.0, "learn')
-    assert read_record(record) == [line(0)]
+    assert list(read_record(record)) == [line(0)]
 
 
 def checkpoints(run: Path, *names: str) -> Path:
