@@ -76,6 +76,8 @@ class RunSpec:
 
     def to_yaml(self) -> str:
         document = {"version": VERSION, **dataclasses.asdict(self), "maxtext": dict(sorted(self.maxtext.items()))}
+        if self.loss_spike is None:
+            del document["loss_spike"]  # as before there were bounds
         return yaml.safe_dump(document, sort_keys=False, width=120)
 
 
