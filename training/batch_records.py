@@ -1,8 +1,9 @@
-"""`python -m training.batch_records plan.json`: which records of the prepared data the bad step of a run has read.
+"""`python -m training.batch_records plan.json BAD`: which records of the prepared data the bad step of a run has read.
 
 Owns how a batch is traced back: MaxText's own input pipeline runs with each token replaced by the number of its record,
 so records are cut, packed and batched as in the training. Beside the run's metrics it leaves `bad-step-N-host-I.json`.
-Refuses to own what a bad step is (training/loss_judge.py). A process of its own: the training has ended by then.
+Refuses to own what a bad step is (training/loss_judge.py), which it is told, as JSON, for only another host may have
+seen it. A process of its own: the training has ended by then.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from maxtext.input_pipeline import data_processing_utils, grain_data_processing,
 from maxtext.input_pipeline.protos import example_pb2
 
 from training.checkpoints import is_remote, labels
-from training.loss_judge import BadStep, first_bad, read_record
+from training.loss_judge import BadStep
 from training.plan import Plan, load
 
 _NOT_FOLLOWED = ("grain_train_mixture_config_path", "grain_use_elastic_iterator", "enable_rampup_batch_size")
@@ -155,11 +156,8 @@ def _restore(batches: Any, plan: Plan, before: int) -> int:
     return good[-1] + 1
 
 
-def main(plan_path: Path) -> int:
+def main(plan_path: Path, bad: BadStep) -> int:
     plan = load(plan_path)
-    bad = first_bad(read_record(Path(plan.metrics_record)), plan.held_to)
-    if bad is None:
-        return 0  # another host's
     try:
         path = write(plan, bad, records_of(plan, bad.step, bad.spoiled))
     except NotTraceableError as error:
@@ -170,4 +168,4 @@ def main(plan_path: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), BadStep(**json.loads(sys.argv[2]))))

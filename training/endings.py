@@ -36,11 +36,12 @@ class Ending:
     code: ExitCode
     cause: Cause
     reason: str
+    bad: BadStep | None = None  # of numbers
 
     @staticmethod
     def of(said: Mapping[str, Any]) -> Ending:
         """From what `asdict` makes of one, on its way between processes."""
-        return Ending(ExitCode(said["code"]), Cause(said["cause"]), said["reason"])
+        return Ending(ExitCode(said["code"]), Cause(said["cause"]), said["reason"], BadStep.of(said.get("bad")))
 
 
 # On CPU devices hosts exchange numbers through Gloo; the rest is JAX's word for a host that does not answer.
@@ -78,6 +79,7 @@ def of_numbers(bad: BadStep, records: str) -> Ending:
         Cause.NUMBERS,
         f"{bad}: lower the learning rate or {look}; `slipway replay` does the step again by itself, "
         f"and the next start goes on before checkpoint {bad.spoiled}",
+        bad,
     )
 
 

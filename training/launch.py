@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import json
 import os
 import random
 import signal
@@ -27,12 +28,11 @@ from training import notice, peers, run_spec, supervisor
 from training.checkpoints import checkpoint_directory, completed_steps, is_remote
 from training.data.identity import DataError
 from training.data.prepared import read_prepared
-from training.endings import Cause
 from training.exit_codes import ExitCode
 from training.flag_check import check_flags
 from training.host_status import HostStatus, Phase, read_status, write_status
 from training.hosts import Host, HostError, environment, metadata_reader, who_am_i
-from training.loss_judge import bounds, first_bad, read_record
+from training.loss_judge import BadStep, bounds, first_bad, read_record
 from training.maxtext_config import ConfigError, HostFiles, maxtext_arguments
 from training.plan import Plan
 from training.restarts import Restarts
@@ -117,18 +117,19 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
     except StoppedError:
         return _ended(directory, status, ExitCode.INTERRUPTED, "told to stop before training began"), None
     end = supervisor.run(plan, path, child_environ)
-    if end.word.ending.cause is Cause.NUMBERS and plan.data:
-        _name_records(path, child_environ)
+    if (bad := end.word.ending.bad) and plan.data:
+        _name_records(path, bad, child_environ)
     return end.status, end
 
 
-def _name_records(plan_path: Path, environ: Mapping[str, str]) -> None:
+def _name_records(plan_path: Path, bad: BadStep, environ: Mapping[str, str]) -> None:
     """Write down what the bad step has read, until told to stop; after the last word, for it may take minutes.
 
     On CPU alone: the accelerators are the next start's.
     """
     _hear_signals()
-    command = [sys.executable, "-m", "training.batch_records", str(plan_path)]
+    said = json.dumps(dataclasses.asdict(bad))
+    command = [sys.executable, "-m", "training.batch_records", str(plan_path), said]
     with contextlib.suppress(StoppedError):
         subprocess.run(command, env={**environ, "JAX_PLATFORMS": "cpu"}, check=False)
 

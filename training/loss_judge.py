@@ -40,6 +40,11 @@ class BadStep:
     usual: float | None
     spoiled: int
 
+    @staticmethod
+    def of(said: Mapping[str, Any] | None) -> BadStep | None:
+        """From what `asdict` makes of one, on its way between processes; None of none."""
+        return BadStep(**said) if said else None
+
     def __str__(self) -> str:
         usual = f" (the loss was usually {self.usual:.4g})" if self.usual is not None else ""
         return f"the {self.quantity} of step {self.step} is {self.value:.4g}{usual}"

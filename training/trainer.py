@@ -279,7 +279,7 @@ def last_word(plan: Plan, ending: Ending, observer: Observer, completed: int) ->
         ending = _of_numbers(plan, bad)
     ending = dataclasses.replace(ending, reason=f"{ending.reason}{not_recorded}")
     ended = status.ended(ending.code, ending.reason, ending.cause)
-    return dataclasses.replace(ended, step=max(status.step, completed))
+    return dataclasses.replace(ended, step=max(status.step, completed), bad=bad and dataclasses.asdict(bad))
 
 
 def _of_numbers(plan: Plan, bad: BadStep) -> Ending:

@@ -50,8 +50,9 @@ def test_it_is_said_with_its_value_and_what_was_usual() -> None:
 
 
 def test_numbers_that_a_run_has_gone_back_behind_do_not_count() -> None:
-    """It resumed at checkpoint 5 with other settings, or with the same after a fault of the machine."""
+    """It resumed before them, with other settings, or with the same after a fault of the machine."""
     bad = [*lines(0, 7), line(7, loss=NAN), line(8, loss=NAN)]
+    assert first_bad([*bad, line(7)], FINITE) is None
     assert first_bad([*bad, *lines(6, 9)], FINITE) is None
     assert first_bad([*bad, line(6)], FINITE) is None, "killed before it came to that step: step 7 is to be done yet"
 
