@@ -31,6 +31,7 @@ from training.checkpoints import is_remote, labels
 from training.loss_judge import BadStep
 from training.plan import Plan, load
 
+_EXAMPLES: Any = example_pb2  # its classes are made when it is imported
 _NOT_FOLLOWED = ("grain_train_mixture_config_path", "grain_use_elastic_iterator", "enable_rampup_batch_size")
 
 
@@ -72,15 +73,15 @@ class Numbered:
 
     def __init__(self, files: list[str]) -> None:
         self._files = files
-        self._records = grain.ArrayRecordDataSource(files)
-        counts = [len(grain.ArrayRecordDataSource([file])) for file in files]
-        self._ends = list(itertools.accumulate(counts))
+        self._records: Any = grain.ArrayRecordDataSource(files)
+        each: list[Any] = [grain.ArrayRecordDataSource([file]) for file in files]
+        self._ends = list(itertools.accumulate(map(len, each)))
 
     def __len__(self) -> int:
         return len(self._records)
 
     def __getitem__(self, number: int) -> bytes:
-        example = example_pb2.Example()
+        example = _EXAMPLES.Example()
         example.ParseFromString(self._records[number])
         (text,) = example.features.feature["text"].bytes_list.value
         example.features.feature["text"].bytes_list.value[0] = b"%d\n%s" % (number, text)

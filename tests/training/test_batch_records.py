@@ -76,7 +76,8 @@ def test_each_token_of_a_batch_is_of_the_record_that_is_said(plan: Plan) -> None
 
 
 def text_of(record: bytes) -> str:
-    example = example_pb2.Example()
+    examples: Any = example_pb2
+    example = examples.Example()
     example.ParseFromString(record)
     return example.features.feature["text"].bytes_list.value[0].decode()
 
