@@ -61,13 +61,15 @@ def bounds(maxtext: Mapping[str, Any], spike: float | None) -> Bounds:
 class LossJudge:
     """Told each training step in the order of the record; `bad` is the first bad one that still counts.
 
-    A step that is done again makes all before void that came at it or after it: the run had gone back behind them.
+    A step that is done again makes all before void that came at it or after it: the run had gone back behind them. One
+    from which a run has gone on for long is not bad any more: a bound that is set later takes no checkpoints back.
     """
 
     def __init__(self, held_to: Bounds) -> None:
         self.bad: BadStep | None = None
         self._bounds = held_to
         self._losses: list[tuple[int, float]] = []  # of the steps that count
+        self._latest_bad = 0
         self._began = False  # from then on no step is done again
 
     def begin_at(self, step: int) -> None:
@@ -82,8 +84,10 @@ class LossJudge:
 
     def _step(self, step: int, line: Mapping[str, Any]) -> None:
         self._go_back(step)
-        if self.bad is None:
-            self.bad = self._judged(step, line)
+        if found := self._judged(step, line):
+            self.bad, self._latest_bad = self.bad or found, step
+        elif not self._began and step - self._latest_bad >= _USUAL_OF:
+            self.bad = None
         self._losses.append((step, line["learning/loss"]))
         if self._began:
             del self._losses[:-_USUAL_OF]
@@ -95,17 +99,22 @@ class LossJudge:
             self.bad = None
 
     def _judged(self, step: int, line: Mapping[str, Any]) -> BadStep | None:
-        before = [loss for _, loss in self._losses[-_USUAL_OF:] if math.isfinite(loss)]
-        usual = statistics.median(before) if before else None
-        follows = bool(self._losses) and self._losses[-1][0] == step - 1
-        spoiled = step if follows or step == 0 else step - 1  # of a checkpoint without a record nothing good is known
         for key in self._bounds.numbers:
             if key in line and not math.isfinite(line[key]):
-                return BadStep(step, _NAMES[key], line[key], usual, spoiled)
-        loss, spike = line["learning/loss"], self._bounds.spike
-        if spike and usual is not None and len(before) >= _FEWEST and loss > spike * usual:
-            return BadStep(step, "loss", loss, usual, spoiled)
-        return None
+                return self._bad(step, _NAMES[key], line[key])
+        if self._bounds.spike is None or len(before := self._before()) < _FEWEST:
+            return None
+        loss = line["learning/loss"]
+        return self._bad(step, "loss", loss) if loss > self._bounds.spike * statistics.median(before) else None
+
+    def _bad(self, step: int, quantity: str, value: float) -> BadStep:
+        before = self._before()
+        follows = bool(self._losses) and self._losses[-1][0] == step - 1
+        spoiled = step if follows or step == 0 else step - 1  # of a checkpoint without a record nothing good is known
+        return BadStep(step, quantity, value, statistics.median(before) if before else None, spoiled)
+
+    def _before(self) -> list[float]:
+        return [loss for _, loss in self._losses[-_USUAL_OF:] if math.isfinite(loss)]
 
 
 def read_record(path: Path) -> Iterator[dict[str, Any]]:

@@ -275,7 +275,7 @@ def last_word(plan: Plan, ending: Ending, observer: Observer, completed: int) ->
     except OSError as error:
         status = observer.progress.status
         not_recorded = f"; the last metrics are not recorded: {error.strerror}"
-    if bad := observer.progress.judge.bad:
+    if bad := observer.progress.judge.bad or ending.bad:
         ending = _of_numbers(plan, bad)
     ending = dataclasses.replace(ending, reason=f"{ending.reason}{not_recorded}")
     ended = status.ended(ending.code, ending.reason, ending.cause)

@@ -87,6 +87,14 @@ def test_what_is_usual_follows_the_run_and_a_beginning_has_none() -> None:
     assert first_bad([*falling, line(128, loss=16.0)], Bounds(spike=3.0)) == BadStep(128, "loss", 16.0, 5.0, 128)
 
 
+def test_a_bound_that_is_set_later_takes_nothing_back() -> None:
+    record = [*lines(0, 20), line(20, loss=16.0), *lines(21, 84)]
+    found = first_bad(record, Bounds(spike=3.0))
+    assert found is not None and found.step == 20
+    assert first_bad([*record, line(84)], Bounds(spike=3.0)) is None
+    assert first_bad([*lines(0, 20), *(line(step, loss=NAN) for step in range(20, 200))], FINITE) is not None
+
+
 def test_where_maxtext_was_told_to_go_on_no_number_ends_it_and_a_step_that_it_skips_has_no_gradient() -> None:
     record = [*lines(0, 7), line(7, grad_norm=NAN)]
     assert first_bad(record, bounds({}, None)) is not None
