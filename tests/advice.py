@@ -48,6 +48,7 @@ RUNS = {
     "tests/engine/test_local_stack.py::test_the_road": (
         "make up",
         "slipway data prepare",
+        "slipway replay",
     ),
     "tests/engine/test_make.py::test_lock_of_what_is_locked_changes_nothing": ("make lock",),
     "tests/engine/test_make.py::test_setup_makes_an_environment_and_finds_the_engine": ("make setup",),

@@ -1,11 +1,13 @@
-"""Which checkpoints a run has, by looking at its directory. A leaf: standard library only.
+"""Which checkpoints a run has, by looking at its directory, and moving spoiled ones out of it. Standard library only.
 
 Owns the one fact that Orbax publishes a step under its bare number: on a file system by renaming a finished directory,
-on an object store (no rename) by a last object in it. Refuses to own writing and restoring (MaxText, Orbax).
+on an object store (no rename) by a last object in it. Refuses to own writing and restoring (MaxText, Orbax), and which
+ones are spoiled (training/loss_judge.py). An object store takes paths of `etils.epath`, which read like pathlib ones.
 """
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 _COMMITTED = "commit_success.txt"  # orbax-checkpoint, on object stores only
@@ -20,13 +22,31 @@ def is_remote(directory: str) -> bool:
     return "://" in directory
 
 
-def completed_steps(directory: Path, remote: bool = False) -> int:
-    """Steps that the newest complete checkpoint holds; 0 where there is none.
-
-    An object store takes a path of `etils.epath`, which reads like a pathlib one, and `remote`.
-    """
+def labels(directory: Path, remote: bool = False) -> list[int]:
+    """The steps of all complete checkpoints, ascending."""
     if not directory.is_dir():
-        return 0
+        return []
     found = [entry for entry in directory.iterdir() if entry.name.isdecimal()]
-    steps = [int(entry.name) for entry in found if not remote or (entry / _COMMITTED).exists()]
-    return max(steps, default=-1) + 1
+    return sorted(int(entry.name) for entry in found if not remote or (entry / _COMMITTED).exists())
+
+
+def completed_steps(directory: Path, remote: bool = False, spoiled: int | None = None) -> int:
+    """Steps that the newest complete checkpoint holds, of those before `spoiled`; 0 where there is none."""
+    good = [label for label in labels(directory, remote) if spoiled is None or label < spoiled]
+    return max(good, default=-1) + 1
+
+
+def set_aside(directory: Path, spoiled: int, why: str) -> list[int]:
+    """Move every checkpoint from `spoiled` on out of the way of the next restore, into set-aside/ beside the others.
+
+    Nothing may be saving meanwhile. What a kill cuts short the next start does: the newest go first.
+    """
+    moved = [label for label in labels(directory) if label >= spoiled]
+    aside = directory.parent / "set-aside"
+    for label in reversed(moved):
+        names = (f"{label}.{number}" if number else str(label) for number in itertools.count())
+        free = next(name for name in names if not (aside / name).exists())
+        aside.mkdir(parents=True, exist_ok=True)
+        (aside / f"{free}.txt").write_text(f"{why}\n")  # on an object store a folder is there once something is in it
+        (directory / str(label)).rename(aside / free)
+    return moved

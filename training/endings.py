@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from training.exit_codes import ExitCode
+from training.loss_judge import BadStep
 from training.plan import Plan
 
 
@@ -27,6 +28,7 @@ class Cause(StrEnum):
     OUTSIDE = "outside"  # a service or device that may be there again: worth another start
     INPUT = "input"
     TRAINING = "training"  # its own error, which comes again at the same step
+    NUMBERS = "numbers"  # a loss or norm that is none, or a loss beyond its bound: the same steps give the same again
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,12 @@ class Ending:
     code: ExitCode
     cause: Cause
     reason: str
+    bad: BadStep | None = None  # of numbers
 
     @staticmethod
     def of(said: Mapping[str, Any]) -> Ending:
         """From what `asdict` makes of one, on its way between processes."""
-        return Ending(ExitCode(said["code"]), Cause(said["cause"]), said["reason"])
+        return Ending(ExitCode(said["code"]), Cause(said["cause"]), said["reason"], BadStep.of(said.get("bad")))
 
 
 # On CPU devices hosts exchange numbers through Gloo; the rest is JAX's word for a host that does not answer.
@@ -66,6 +69,18 @@ def how_it_ended(steps: int, completed: int, stop_reason: str | None) -> Ending:
         reason = "out of training data"
     said = f"{reason} after {completed} of {steps} steps (in the newest checkpoint)"
     return Ending(ExitCode.FAILED, Cause.TRAINING, said)
+
+
+def of_numbers(bad: BadStep, records: str) -> Ending:
+    """A training whose numbers have gone bad. records: the file that names what the step read; empty for synthetic."""
+    look = f"look at the data that it read ({records})" if records else "look at the data"
+    return Ending(
+        ExitCode.REPEATED,
+        Cause.NUMBERS,
+        f"{bad}: lower the learning rate or {look}; `slipway replay` does the step again by itself, "
+        f"and the next start goes on before checkpoint {bad.spoiled}",
+        bad,
+    )
 
 
 def unreadable_data(text: str) -> str:

@@ -56,6 +56,7 @@ class HostStatus:
     saved: int | None = None  # steps in the newest checkpoint
     at: str | None = None  # what the training is at, in a few words
     cause: str | None = None  # of its end: training/endings.py
+    bad: dict[str, Any] | None = None  # by which its numbers went bad: training/loss_judge.py
 
     def ended(self, code: ExitCode, reason: str, cause: str | None = None) -> HostStatus:
         """The status of a start that ends now."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import json
 import os
 import random
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -30,6 +32,7 @@ from training.exit_codes import ExitCode
 from training.flag_check import check_flags
 from training.host_status import HostStatus, Phase, read_status, write_status
 from training.hosts import Host, HostError, environment, metadata_reader, who_am_i
+from training.loss_judge import BadStep, bounds, first_bad, read_record
 from training.maxtext_config import ConfigError, HostFiles, maxtext_arguments
 from training.plan import Plan
 from training.restarts import Restarts
@@ -114,7 +117,21 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
     except StoppedError:
         return _ended(directory, status, ExitCode.INTERRUPTED, "told to stop before training began"), None
     end = supervisor.run(plan, path, child_environ)
+    if (bad := end.word.ending.bad) and plan.data:
+        _name_records(path, bad, child_environ)
     return end.status, end
+
+
+def _name_records(plan_path: Path, bad: BadStep, environ: Mapping[str, str]) -> None:
+    """Write down what the bad step has read, until told to stop; after the last word, for it may take minutes.
+
+    On CPU alone: the accelerators are the next start's.
+    """
+    _hear_signals()
+    said = json.dumps(dataclasses.asdict(bad))
+    command = [sys.executable, "-m", "training.batch_records", str(plan_path), said]
+    with contextlib.suppress(StoppedError):
+        subprocess.run(command, env={**environ, "JAX_PLATFORMS": "cpu"}, check=False)
 
 
 def _wait_for_the_platform(directory: Path, status: HostStatus, environ: Mapping[str, str]) -> None:
@@ -171,8 +188,7 @@ def prepare(
         if host.count > 1:
             _check_port(peers.port(host.coordinator), "the port after the coordinator's,")
     files = HostFiles(str(options.host_directory / "maxtext-metrics.jsonl"), str(options.cache / "jax"))
-    remote = is_remote(spec.output_directory)
-    record = options.host_directory if remote else Path(spec.output_directory) / spec.run_name
+    own = options.host_directory / "metrics" / f"host-{host.index}.jsonl"
     plan = Plan(
         index=host.index,
         count=host.count,
@@ -183,13 +199,14 @@ def prepare(
         tokens_per_step=spec.tokens_per_step,
         checkpoints=checkpoint_directory(spec.output_directory, spec.run_name),
         metrics_source=files.metrics,
-        metrics_record=str(record / "metrics" / f"host-{host.index}.jsonl"),
+        metrics_record=str(own if is_remote(spec.output_directory) else _metrics(spec, host.index)),
         heartbeat_s=options.heartbeat_s,
         connect_timeout_s=options.connect_timeout_s,
         standstill_s=options.standstill_s,
         started=started,
         data=spec.data.directory if spec.data else "",
         maxtext=maxtext_arguments(spec, files, heldout_tokens),
+        loss_spike=spec.loss_spike,
     )
     # MaxText lets M_<FIELD> variables change a run behind its run spec's back, so they do not reach it.
     # JAX keeps only programs that took a second to compile; each start would compile some thirty smaller ones anew.
@@ -252,9 +269,17 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _steps_done(spec: RunSpec) -> int:
-    """Steps in the newest checkpoint, for a local directory; of a remote one the training process finds out."""
+    """Steps in the newest checkpoint that is good, for a local directory; of a remote one the training finds out."""
     directory = checkpoint_directory(spec.output_directory, spec.run_name)
-    return 0 if is_remote(directory) else completed_steps(Path(directory))
+    if is_remote(directory):
+        return 0
+    bad = first_bad(read_record(_metrics(spec, 0)), bounds(spec.maxtext, spec.loss_spike))
+    return completed_steps(Path(directory), spoiled=bad.spoiled if bad else None)
+
+
+def _metrics(spec: RunSpec, index: int) -> Path:
+    """The record of a host in a local directory."""
+    return Path(spec.output_directory) / spec.run_name / "metrics" / f"host-{index}.jsonl"
 
 
 def _begin(directory: Path) -> HostStatus:

@@ -16,12 +16,13 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from training.host_status import HostStatus, Phase, write_status
+from training.loss_judge import FINITE, BadStep, Bounds, LossJudge, read_record
 from training.standstill import LEAST_WINDOW_S, Activity, Lived, Pace, Standstill
 
 
@@ -105,6 +106,7 @@ class Progress:
     status: HostStatus
     speed: SpeedMeter
     pace: Pace = field(default_factory=lambda: Pace(LEAST_WINDOW_S))
+    judge: LossJudge = field(default_factory=lambda: LossJudge(FINITE))
     stop_reason: str | None = None
     _evaluation_began: float | None = None
 
@@ -140,7 +142,8 @@ class Progress:
             self.pace.ended(Activity.EVALUATION, lived)
             self._evaluation_began = None
 
-    def metrics_lines(self, lines: Iterable[dict[str, Any]]) -> None:
+    def metrics_lines(self, lines: Sequence[dict[str, Any]]) -> None:
+        self.judge.lines(lines)
         for line in lines:
             if "learning/loss" in line:
                 self.status = replace(self.status, loss=line["learning/loss"])
@@ -163,8 +166,9 @@ class Observer(logging.Handler):
     """Watches MaxText from beside it: a handler for its log, and a thread that reads its metrics and writes the status.
 
     The handler reads the metrics file just before MaxText empties it, so no line is lost. `failed` is told each
-    exception that a library logs in a thread of its own, where nothing but the log would show it. notice_s: how long
-    before a preemption it is announced; a warning says that a stop takes longer.
+    exception that a library logs in a thread of its own, where nothing but the log would show it; `went_bad` of a step
+    beyond `held_to`, maybe more than once. notice_s: how long before a preemption it is announced; a warning says that
+    a stop takes longer.
     """
 
     def __init__(
@@ -178,11 +182,13 @@ class Observer(logging.Handler):
         stands_still: Callable[[Standstill], None] = lambda standstill: None,
         least_window_s: float = LEAST_WINDOW_S,
         notice_s: float = math.inf,
+        went_bad: Callable[[BadStep], None] = lambda bad: None,
+        held_to: Bounds = FINITE,
     ) -> None:
         super().__init__(logging.INFO)
-        self._failed, self._stands_still = failed, stands_still
+        self._failed, self._stands_still, self._went_bad = failed, stands_still, went_bad
         self._lived, self._notice_s = Lived(_PERIOD_S), notice_s
-        self.progress = Progress(status, SpeedMeter(tokens_per_step), Pace(least_window_s))
+        self.progress = Progress(status, SpeedMeter(tokens_per_step), Pace(least_window_s), LossJudge(held_to))
         self._host_directory = host_directory
         self._record = record
         self._tail = MetricsTail(source)
@@ -195,6 +201,8 @@ class Observer(logging.Handler):
             # A full disk or a kill may have left half a line, to which the next one would be added.
             written = self._record.read_bytes()
             os.truncate(self._record, written.rfind(b"\n") + 1)
+        self.progress.judge.lines(read_record(self._record))
+        self.progress.judge.begin_at(self.progress.status.resumed_from or 0)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -224,6 +232,8 @@ class Observer(logging.Handler):
             if standstill := pace.standstill(lived):  # judged first, for a full disk ends _drain
                 self._stands_still(standstill)
             self._drain()
+            if bad := self.progress.judge.bad:
+                self._went_bad(bad)
             return self.progress.status
 
     def _warn(self, stop_s: float) -> None:

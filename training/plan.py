@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from training.loss_judge import Bounds, bounds
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -32,6 +34,16 @@ class Plan:
     started: float
     data: str  # the directory of prepared data; empty: synthetic
     maxtext: dict[str, Any]
+    loss_spike: float | None = None  # a loss of more than so many times the usual one ends the training
+
+    @property
+    def held_to(self) -> Bounds:
+        return bounds(self.maxtext, self.loss_spike)
+
+    def records_of(self, step: int) -> str:
+        """The file that names the records of a bad step on this host; empty where no records are read."""
+        name = f"bad-step-{step}-host-{self.index}.json"
+        return str(Path(self.metrics_record).with_name(name)) if self.data else ""
 
     def save(self, host_directory: Path) -> Path:
         path = host_directory / "plan.json"

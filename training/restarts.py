@@ -27,7 +27,7 @@ class Restarts:
 
     def wait_s(self, end: Word) -> float | None:
         """Seconds until the next start; None where there is none, for it would change nothing."""
-        if end.ending.cause in (Cause.DONE, Cause.INPUT) or self.is_repeated(end):
+        if end.ending.cause in (Cause.DONE, Cause.INPUT, Cause.NUMBERS) or self.is_repeated(end):
             return None
         self._last = _error(end)
         self._in_vain = 0 if end.step > self._furthest else self._in_vain + 1

@@ -44,6 +44,7 @@ class RunSpec:
 
     `output_directory` holds `<run_name>/` with checkpoints, metrics and the run record. `maxtext` holds every MaxText
     field that is not a host's own business: the stack's overrides plus what settings derived from the hardware row.
+    `loss_spike`: a loss of more than so many times the usual one ends the training; run specs of before have none.
     """
 
     stack: str
@@ -56,6 +57,7 @@ class RunSpec:
     output_directory: str
     data: DataSpec | None
     maxtext: Mapping[str, MaxTextValue]
+    loss_spike: float | None = None
 
     @property
     def hosts(self) -> int:
@@ -74,6 +76,8 @@ class RunSpec:
 
     def to_yaml(self) -> str:
         document = {"version": VERSION, **dataclasses.asdict(self), "maxtext": dict(sorted(self.maxtext.items()))}
+        if self.loss_spike is None:
+            del document["loss_spike"]  # as before there were bounds
         return yaml.safe_dump(document, sort_keys=False, width=120)
 
 
@@ -157,11 +161,14 @@ _SCALARS: dict[str, type] = {"str": str, "int": int}
 
 def _checked(fields: dict[str, Any], kind: type, prefix: str) -> dict[str, Any]:
     known = {field.name: str(field.type) for field in dataclasses.fields(kind)}
+    optional = {field.name for field in dataclasses.fields(kind) if field.default is not dataclasses.MISSING}
     for key in fields:
         if key not in known:
             raise RunSpecError(f"run spec key '{prefix}{key}' is unknown; allowed: {', '.join(known)}")
     for key, annotation in known.items():
         if key not in fields:
+            if key in optional:
+                continue
             raise RunSpecError(f"run spec key '{prefix}{key}' is missing")
         expected = _SCALARS.get(annotation)
         if expected and (not isinstance(fields[key], expected) or isinstance(fields[key], bool)):

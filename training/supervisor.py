@@ -26,6 +26,7 @@ from training import notice
 from training.endings import Cause, Ending, of_process
 from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase, read_status, write_status
+from training.loss_judge import BadStep
 from training.peers import Peers, Word
 from training.plan import Plan
 from training.standstill import Lived
@@ -36,7 +37,7 @@ _OBEYS_S = 5.0  # a training ends itself within it, unless it is frozen or a thr
 _DUMPS_S = 1.0
 _WATCH_S = 1.0
 _SILENT_WINDOWS = 2  # its status is written twice a second: for so many of the least windows nothing is said at all
-_FOR_ALL = (Cause.TRAINING, Cause.OUTSIDE, Cause.STANDSTILL, Cause.INPUT, Cause.CUT_SHORT)
+_FOR_ALL = (Cause.TRAINING, Cause.NUMBERS, Cause.OUTSIDE, Cause.STANDSTILL, Cause.INPUT, Cause.CUT_SHORT)
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,8 @@ class _Supervisor:
 
 def _ending(status: HostStatus) -> Ending:
     """Of a training that had the last word itself."""
-    return Ending(ExitCode(status.exit_code or 0), Cause(status.cause or Cause.TRAINING), status.reason or "")
+    cause = Cause(status.cause or Cause.TRAINING)
+    return Ending(ExitCode(status.exit_code or 0), cause, status.reason or "", BadStep.of(status.bad))
 
 
 def _all_at(words: Mapping[int, Word], count: int) -> str:

@@ -1,8 +1,8 @@
 """The process that trains: jax.distributed, proof that all hosts take part, MaxText, and how it ended.
 
 Started by training/launch.py with a plan; MaxText runs in it as installed. Owns the truth of how a training ended,
-because MaxText exits 0 after a SIGTERM or without data. Refuses to own what ends the process itself (abort, kill):
-training/supervisor.py sees that.
+because MaxText exits 0 after a SIGTERM or without data, and moves checkpoints away that must not be resumed. Refuses to
+own what ends the process itself (abort, kill): training/supervisor.py sees that.
 """
 
 from __future__ import annotations
@@ -34,11 +34,21 @@ from etils import epath
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from training import notice
-from training.checkpoints import completed_steps, is_remote
+from training.checkpoints import completed_steps, is_remote, set_aside
 from training.data.prepared import damaged
-from training.endings import Cause, Ending, how_it_ended, is_lost_host, of_error, sentence, unreadable_data
+from training.endings import (
+    Cause,
+    Ending,
+    how_it_ended,
+    is_lost_host,
+    of_error,
+    of_numbers,
+    sentence,
+    unreadable_data,
+)
 from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase, write_status
+from training.loss_judge import BadStep, first_bad, read_record
 from training.maxtext_config import command_line
 from training.metrics import Observer
 from training.plan import Plan, load
@@ -72,17 +82,31 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     def stands_still(standstill: Standstill) -> None:
         end.ask(Ending(ExitCode.INTERRUPTED, Cause.STANDSTILL, str(standstill)))
 
+    def went_bad(bad: BadStep) -> None:
+        end.ask(_of_numbers(plan, bad))
+
     source, record = Path(plan.metrics_source), Path(plan.metrics_record)
     notice_s = notice.PREEMPTION_S if notice.can_be_given(os.environ) else math.inf
     observer = Observer(
-        directory, source, record, status, plan.tokens_per_step, failed, stands_still, plan.standstill_s, notice_s
+        directory,
+        source,
+        record,
+        status,
+        plan.tokens_per_step,
+        failed,
+        stands_still,
+        plan.standstill_s,
+        notice_s,
+        went_bad,
+        plan.held_to,
     )
     threading.excepthook = _telling(failed)
-    end.watch(directory, observer)
+    end.watch(plan, directory, observer)
     ending = _run(plan, directory, observer, status)
     end.is_mine()
-    write_status(directory, last_word(ending, observer, _completed(plan)))
-    _leave(ending.code)
+    last = last_word(plan, ending, observer, _completed(plan))
+    write_status(directory, last)
+    _leave(ExitCode(last.exit_code or 0))
 
 
 class _End:
@@ -92,9 +116,9 @@ class _End:
         self._asked: queue.SimpleQueue[Ending] = queue.SimpleQueue()
         self._taken = threading.Lock()
 
-    def watch(self, directory: Path, observer: Observer) -> None:
+    def watch(self, plan: Plan, directory: Path, observer: Observer) -> None:
         threading.Thread(target=self._obey, name="slipway-orders", daemon=True).start()
-        threading.Thread(target=self._wait, args=(directory, observer), name="slipway-end", daemon=True).start()
+        threading.Thread(target=self._wait, args=(plan, directory, observer), name="slipway-end", daemon=True).start()
 
     def ask(self, ending: Ending) -> None:
         """From any thread. The first counts; returns at once."""
@@ -108,17 +132,20 @@ class _End:
         for line in sys.stdin.buffer:
             self.ask(Ending.of(json.loads(line)))
 
-    def _wait(self, directory: Path, observer: Observer) -> None:
+    def _wait(self, plan: Plan, directory: Path, observer: Observer) -> None:
         ending = self._asked.get()
         self._taken.acquire()
+        code = ending.code
         try:
             if ending.cause is Cause.STANDSTILL:
                 sys.stdout.flush()
                 faulthandler.dump_traceback(sys.stderr, all_threads=True)
             observer.stop()
-            write_status(directory, last_word(ending, observer, 0))  # who asks for checkpoints may wait for a bucket
+            last = last_word(plan, ending, observer, 0)  # who asks for checkpoints may wait for a bucket
+            code = ExitCode(last.exit_code or 0)
+            write_status(directory, last)
         finally:
-            _break_off(ending.code)
+            _break_off(code)
 
 
 def _telling(failed: Callable[[BaseException], None]) -> Callable[[threading.ExceptHookArgs], None]:
@@ -133,8 +160,19 @@ def _telling(failed: Callable[[BaseException], None]) -> Callable[[threading.Exc
 
 def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus) -> Ending:
     try:
-        _join(plan)
-        observer.progress.status = dataclasses.replace(status, phase=Phase.COMPILING, updated=time.time())
+        _meet(plan)
+        if plan.index == 0:
+            _set_spoiled_aside(plan)
+        _prove_that_all_take_part(plan)  # the others wait in it until host 0 has moved what it had to
+        resumed = _completed(plan)
+        observer.progress.status = dataclasses.replace(
+            status,
+            phase=Phase.COMPILING,
+            updated=time.time(),
+            step=resumed,
+            resumed_from=resumed or None,
+            saved=resumed,
+        )
         write_status(directory, observer.progress.status)
         observer.start()
         try:
@@ -157,8 +195,8 @@ def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus) ->
         return of_error(error, observer.progress.stop_reason, plan.count)
 
 
-def _join(plan: Plan) -> None:
-    """Start jax.distributed, also for one host: without it a SIGTERM saves nothing."""
+def _meet(plan: Plan) -> None:
+    """Start jax.distributed once all hosts are there, also for one: without it a SIGTERM saves nothing."""
     host, _, port = plan.coordinator.rpartition(":")
     bind = f"{host}:{port}" if host in ("127.0.0.1", "localhost") else None
     jax.distributed.initialize(
@@ -178,6 +216,18 @@ def _join(plan: Plan) -> None:
             f"JAX sees {words.format(*found)}; the run spec says {words.format(*expected)}; "
             f"take the accelerator that matches the machine, or free its devices"
         )
+
+
+def _set_spoiled_aside(plan: Plan) -> None:
+    """By host 0 before anything is restored. All hosts have begun anew by then, so none is saving."""
+    bad = first_bad(read_record(Path(plan.metrics_record)), plan.held_to)
+    directory: Any = epath.Path(plan.checkpoints)
+    if bad and (moved := set_aside(directory, bad.spoiled, str(bad))):
+        aside = f"set aside checkpoint {', '.join(map(str, moved))} ({directory.parent / 'set-aside'})"
+        print(f"slipway: {bad}: {aside}", flush=True)
+
+
+def _prove_that_all_take_part(plan: Plan) -> None:
     total, expected_total = _all_reduce(), plan.devices_per_host * plan.count * (plan.count + 1) // 2
     if total != expected_total:
         raise BadInputError(
@@ -218,16 +268,26 @@ def _unreadable(plan: Plan, damage: str) -> Ending:
     return Ending(ExitCode.FAILED, Cause.TRAINING, f"the training data cannot be read: {damage}; {which}")
 
 
-def last_word(ending: Ending, observer: Observer, completed: int) -> HostStatus:
-    """The host's status from here on, with `completed` steps in the newest checkpoint; also where the disk is full."""
+def last_word(plan: Plan, ending: Ending, observer: Observer, completed: int) -> HostStatus:
+    """The host's status from here on, with `completed` steps in the newest checkpoint; also where the disk is full.
+
+    Where numbers went bad, that is why, whatever else broke when MaxText ended itself by it in the middle of a save.
+    """
+    not_recorded = ""
     try:
         status = observer.refresh(time.time())
     except OSError as error:
         status = observer.progress.status
-        reason = f"{ending.reason}; the last metrics are not recorded: {error.strerror}"
-        ending = dataclasses.replace(ending, reason=reason)
+        not_recorded = f"; the last metrics are not recorded: {error.strerror}"
+    if bad := observer.progress.judge.bad or ending.bad:
+        ending = _of_numbers(plan, bad)
+    ending = dataclasses.replace(ending, reason=f"{ending.reason}{not_recorded}")
     ended = status.ended(ending.code, ending.reason, ending.cause)
-    return dataclasses.replace(ended, step=max(status.step, completed))
+    return dataclasses.replace(ended, step=max(status.step, completed), bad=bad and dataclasses.asdict(bad))
+
+
+def _of_numbers(plan: Plan, bad: BadStep) -> Ending:
+    return of_numbers(bad, plan.records_of(bad.step))
 
 
 def _completed(plan: Plan) -> int:

@@ -22,7 +22,7 @@ from infra.sentences import SentenceError
 HERE = Path(__file__).parent
 VERBS = (
     "preview", "fit", "doctor", "hardware", "gc", "orphans",
-    "watch", "status", "logs", "stop", "start", "purge",
+    "watch", "status", "logs", "stop", "start", "replay", "purge",
     "data", "wheels", "patches", "backend", "emulate", "stack",
 )  # fmt: skip
 

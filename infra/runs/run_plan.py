@@ -59,6 +59,7 @@ def run_spec(workload: Workload, runs: Path | str, data: DataSpec | None) -> Run
         output_directory=str(runs),
         data=data,
         maxtext=derived | chosen,
+        loss_spike=workload.loss_spike,
     )
     return spec if workload.run_name else dataclasses.replace(spec, run_name=default_run_name(spec))
 

@@ -132,6 +132,8 @@ class Workload(_Frozen):
     """text_key, vocab_size, tokenizer, heldout_fraction, record_bytes, max_epochs, seed."""
     run_name: Absent[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]] = None
     """Names the run. Empty - the stack plus a short hash of its settings, so other settings are another run."""
+    loss_spike: Absent[Annotated[float, Field(gt=1, allow_inf_nan=False)]] = None
+    """A loss of more than this many times the median of the last 64 ends the training, like 3; empty - no bound."""
     training: dict[str, Any] = {}
     """MaxText fields, checked against training/maxtext_schema.json."""
     channel: Channel = Channel.STABLE

@@ -82,6 +82,10 @@ class Hosts(ABC):
         """Start hosts that are not running; training resumes at its last checkpoint."""
         self._not_offered("start")
 
+    def replay(self, step: int) -> int:
+        """Do a step of the current run again, print it beside what is recorded, and return an exit code."""
+        self._not_offered("replay")
+
     def kept_runs(self) -> Sequence[str]:
         """Where each run of the stack lies, by name, also of runs before and after `pulumi destroy`."""
         self._not_offered("purge")

@@ -88,6 +88,12 @@ def test_the_road(clone: Clone) -> None:
     last = json.loads((work / "hosts" / "0" / "status.json").read_text())
     assert (last["step"], last["resumed_from"]) == (saved + 3, saved)
 
+    replayed = clone.run("slipway", "replay", "local.road", "--step", str(saved + 2))
+    assert replayed.returncode == 0, said(replayed)
+    steps = [line for line in replayed.stdout.splitlines() if line.startswith("step ")]
+    assert steps and all(line.endswith("; bit-equal") for line in steps), replayed.stdout
+    assert f"host 1 reads for step {saved + 2}:\n  train-" in replayed.stdout
+
     starts = [json.loads(path.read_text()) for path in sorted((run / "starts").iterdir())]
     assert [start["steps"] for start in starts] == [4000, saved + 3]
     first, second = starts

@@ -122,6 +122,7 @@ OTHER: dict[str, Any] = {
     "slices": 2,
     "steps": 2000,
     "run_name": "another",
+    "loss_spike": 3.0,
     "training": {"model_name": "llama2-7b"},
     "data_options": {"vocab_size": 8192},
     "python_archive": "fetch",

@@ -198,6 +198,7 @@ def test_the_last_word_is_said_although_the_metrics_find_no_room(tmp_path: Path)
     source.write_text('{"step": 6.0, "learning/loss": 5.0}\n')
     status = HostStatus(Phase.TRAINING, 0.0, 0.0, 7, PLAN.steps)
     said = last_word(
+        PLAN,
         Ending(ExitCode.FAILED, Cause.TRAINING, "no space left on the disk: it is full"),
         Observer(tmp_path, source, Path("/dev/full"), status, tokens_per_step=1),
         5,
@@ -205,6 +206,23 @@ def test_the_last_word_is_said_although_the_metrics_find_no_room(tmp_path: Path)
     assert (said.phase, said.exit_code, said.step) == (Phase.FAILED, ExitCode.FAILED, 7)
     assert said.reason == (
         "no space left on the disk: it is full; the last metrics are not recorded: No space left on device"
+    )
+
+
+def test_numbers_that_are_none_are_why_whatever_broke_beside_them(tmp_path: Path) -> None:
+    """MaxText ends itself by them, and Orbax, in the middle of a save, by an executor that is gone."""
+    source, record = tmp_path / "source.jsonl", tmp_path / "host-1.jsonl"
+    source.write_text('{"step": 6.0, "learning/loss": 5.0}\n{"step": 7.0, "learning/loss": NaN}\n')
+    status = HostStatus(Phase.TRAINING, 0.0, 0.0, 8, PLAN.steps)
+    broke = of_error(RuntimeError("cannot schedule new futures after shutdown"), None)
+    plan = dataclasses.replace(PLAN, data="/data", metrics_record=str(record))
+    said = last_word(plan, broke, Observer(tmp_path, source, record, status, tokens_per_step=1), 7)
+    assert (said.exit_code, said.cause, said.step) == (ExitCode.REPEATED, Cause.NUMBERS, 8)
+    assert said.bad and (said.bad["step"], said.bad["spoiled"]) == (7, 7)
+    assert said.reason == (
+        "the loss of step 7 is nan (the loss was usually 5): lower the learning rate or look at the data that it read "
+        f"({tmp_path}/bad-step-7-host-1.json); `slipway replay` does the step again by itself, "
+        "and the next start goes on before checkpoint 7"
     )
 
 

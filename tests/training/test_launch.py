@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import shutil
 import signal
 import socket
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +18,18 @@ import pytest
 
 from tests.emulators.metadata_server import MetadataServer
 from tests.training.cluster import (
+    ROOT,
     Cluster,
     LaunchedHost,
+    free_port,
     heldout_losses,
     losses,
+    plain_environment,
     wait_until,
 )
 from tests.training.small_disk import SmallDisk
 from tests.training.tiny import TINY, prepared_text
+from training.checkpoints import labels
 from training.data.identity import read_manifest
 from training.exit_codes import ExitCode
 from training.host_status import Phase
@@ -338,7 +344,7 @@ def test_unknown_maxtext_field_is_bad_input(cluster: Cluster) -> None:
     assert "per_devise_batch_size" in str(host.status.reason)
 
 
-def _out_of_data(cluster: Cluster, data: DataSpec) -> None:
+def test_a_training_that_fails_says_why_and_is_tried_once_more(cluster: Cluster, data: DataSpec) -> None:
     """The manifest overstates the tokens, so that launch lets the run begin."""
     copy = cluster.directory / "data"
     copy.mkdir()
@@ -350,18 +356,10 @@ def _out_of_data(cluster: Cluster, data: DataSpec) -> None:
     (copy / "manifest.json").write_text(json.dumps(manifest))
     spec = spec_of(cluster.directory / "out", dataclasses.replace(data, directory=str(copy)), hosts=1, steps=100_000)
     spec = dataclasses.replace(spec, maxtext={**spec.maxtext, "eval_interval": -1, "per_device_batch_size": 32})
-    [host] = cluster.run(spec)
-    assert host.process.returncode == ExitCode.FAILED
-    assert str(host.status.reason).startswith("out of training data after "), host.log[-3000:]
-
-
-def _no_number(cluster: Cluster, _: DataSpec) -> None:
     cluster.options = ("--start-again",)
-    [host] = cluster.run(
-        spec_of(cluster.directory / "out", None, hosts=1, learning_rate=1e30, warmup_steps_fraction=0.0)
-    )
+    [host] = cluster.run(spec)
     assert host.process.returncode == ExitCode.REPEATED
-    assert str(host.status.reason).startswith(("NaN loss", "Inf loss")), host.log[-3000:]
+    assert str(host.status.reason).startswith("out of training data after "), host.log[-3000:]
     assert str(host.status.reason).endswith("; the same as at the start before, at the same step")
 
 
@@ -382,12 +380,60 @@ def test_a_record_that_cannot_be_read_is_named_with_its_file_on_both_hosts(clust
     assert told.endswith(own)
 
 
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("ending", [_out_of_data, _no_number], ids=["out of data", "loss is no number"])
-def test_a_training_that_fails_says_why(
-    cluster: Cluster, data: DataSpec, ending: Callable[[Cluster, DataSpec], None]
+def test_numbers_that_are_none_end_all_hosts_and_the_next_start_goes_on_before_them(
+    straight: Straight, cluster: Cluster, data: DataSpec
 ) -> None:
-    ending(cluster, data)
+    """With a learning rate that no model survives, and a save at each step, so that one is under way."""
+    output = cluster.directory / "out"
+    shutil.copytree(straight.output, output)
+    spoiling = spec_of(output, data, steps=LONGER, learning_rate=1e30, warmup_steps_fraction=0.0, checkpoint_period=1)
+    cluster.options = ("--start-again",)
+    hosts = cluster.run(spoiling)
+    metrics = output / "run" / "metrics"
+    for index, host in enumerate(hosts):
+        assert host.process.returncode == ExitCode.REPEATED, host.log[-3000:]
+        own = str(host.status.reason).removeprefix(f"host {1 - index}: ")
+        assert own.startswith(f"the parameter norm of step {STEPS} is inf (the loss was usually "), own
+        assert f"({metrics}/bad-step-{STEPS}-host-" in own and own.endswith(f"goes on before checkpoint {STEPS}")
+        assert "starts again" not in host.log
+    before = contents(output / "run")
+    again = replayed(cluster, spoiling, STEPS)
+    assert again.returncode == 0, again.stderr
+    assert contents(output / "run") == before, "a replay leaves a run as it is"
+    said = again.stdout.splitlines()
+    assert said[0] == f"steps {STEPS} to {STEPS} of run run again, from checkpoint {STEPS - 1}"
+    assert said[1].startswith(f"step {STEPS}: loss ") and said[1].endswith("parameter norm inf; bit-equal")
+    assert said[-len(records(metrics)) :] == records(metrics)
+    spoiled = [label for label in labels(output / "run" / "checkpoints") if label >= STEPS]
+    for host in cluster.run(spec_of(output, data, steps=STEPS + 1)):  # which the spoiled ones say is done
+        assert host.process.returncode == ExitCode.FINISHED, host.log[-3000:]
+        assert (host.status.resumed_from, host.status.step) == (STEPS, STEPS + 1)
+    aside = {path.name for path in (output / "run" / "set-aside").iterdir() if path.is_dir()}
+    assert aside == {str(label) for label in spoiled}
+    assert f": set aside checkpoint {', '.join(map(str, spoiled))} (" in cluster.launched[-2].log
+    assert math.isfinite(losses(output, "run")[STEPS])
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+def replayed(cluster: Cluster, spec: RunSpec, step: int) -> subprocess.CompletedProcess[str]:
+    (cluster.directory / "run_spec.yaml").write_text(spec.to_yaml())
+    options = ["--step", str(step), "--cache-dir", str(cluster.cache)]
+    command = [cluster.python, "-m", "training.replay", str(cluster.directory / "run_spec.yaml"), *options]
+    environ = plain_environment() | {"SLIPWAY_COORDINATOR": f"127.0.0.1:{free_port()}"}
+    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+
+
+def records(metrics: Path) -> list[str]:
+    """What the bad step has read, as a replay prints it."""
+    said: list[str] = []
+    for index in range(2):
+        kept = json.loads((metrics / f"bad-step-{STEPS}-host-{index}.json").read_text())
+        said.append(f"host {index} reads for step {STEPS}:")
+        said += [f"  {one['file']}  record {one['record']}  {one['tokens']} tokens" for one in kept["records"]]
+    return said
 
 
 def test_full_disk_ends_both_hosts(tmp_path: Path, cache: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.host_status import HostStatus, Phase
+from training.loss_judge import BadStep, Bounds
 from training.metrics import MetricsTail, Observer, Progress, SpeedMeter, lasting
 from training.standstill import Activity
 
@@ -129,6 +130,25 @@ def test_line_written_just_before_maxtext_empties_its_file_is_kept(tmp_path: Pat
     observer.stop()
     observer.refresh(1.0)
     assert [json.loads(line)["step"] for line in record.read_text().splitlines()] == list(range(50))
+
+
+def test_a_step_beyond_its_bounds_is_told_by_what_was_usual_before_this_start(tmp_path: Path) -> None:
+    """Whatever a former start has seen at that step or after it."""
+    source, record = tmp_path / "source.jsonl", tmp_path / "metrics" / "host-0.jsonl"
+    record.parent.mkdir()
+    for step in range(20):
+        append(record, **{"step": float(step), "learning/loss": 5.0 if step < 16 else float("nan")})
+    told: list[BadStep] = []
+    resumed = HostStatus(Phase.COMPILING, 0.0, 0.0, 16, 100, resumed_from=16)
+    observer = Observer(tmp_path, source, record, resumed, 10, went_bad=told.append, held_to=Bounds(spike=3.0))
+    observer.start()
+    append(source, **{"step": 16.0, "learning/loss": 14.0})
+    observer.stop()
+    observer.refresh(1.0)
+    assert told == []
+    append(source, **{"step": 17.0, "learning/loss": 16.0})
+    observer.refresh(2.0)
+    assert told == [BadStep(17, "loss", 16.0, 5.0, 17)]
 
 
 def test_half_a_line_of_an_earlier_start_does_not_spoil_the_next_one(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_waits_are_spread(random: float, share: float) -> None:
     assert Restarts(lambda: random).wait_s(end(Cause.OUTSIDE)) == pytest.approx(FIRST_S * share, rel=1e-4)
 
 
-@pytest.mark.parametrize("cause", [Cause.DONE, Cause.INPUT])
+@pytest.mark.parametrize("cause", [Cause.DONE, Cause.INPUT, Cause.NUMBERS])
 def test_what_another_start_cannot_change_has_none(cause: Cause) -> None:
     assert in_the_middle().wait_s(end(cause)) is None
 

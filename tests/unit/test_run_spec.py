@@ -34,6 +34,17 @@ def test_round_trip() -> None:
     assert parse(spec().to_yaml()) == spec()
 
 
+def test_a_bound_of_the_loss_reaches_the_hosts_in_the_same_run() -> None:
+    bounded = spec(loss_spike=3.0)
+    assert parse(bounded.to_yaml()).loss_spike == 3.0
+    assert bounded.run_name == spec().run_name
+
+
+def test_a_run_spec_of_before_there_were_bounds_has_none() -> None:
+    assert "loss_spike" not in spec().to_yaml()
+    assert parse(spec().to_yaml()).loss_spike is None
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [

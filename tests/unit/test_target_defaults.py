@@ -40,6 +40,7 @@ class FewestWords(Hosts):
         ("logs", lambda hosts: hosts.logs(0, follow=False)),
         ("stop", lambda hosts: hosts.stop(print)),
         ("start", lambda hosts: hosts.start()),
+        ("replay", lambda hosts: hosts.replay(0)),
         ("purge", lambda hosts: hosts.kept_runs()),
         ("purge", lambda hosts: hosts.delete_kept_runs()),
     ],
@@ -68,6 +69,12 @@ def test_hosts_without_metrics_still_say_how_the_run_ended_and_where_it_lies() -
         (
             ["stop", "v6e-32"],
             "stack 'v6e-32' is of target tpu-vm, whose hosts this command does not reach yet; what is there says: "
+            "pulumi preview --stack v6e-32 --diff (docs/runbook.md)",
+        ),
+        (
+            ["replay", "v6e-32", "--step", "7"],
+            "a replay is offered where hosts are processes of this machine (target local): stack 'v6e-32' is of target "
+            "tpu-vm, whose hosts this command does not reach yet; what is there says: "
             "pulumi preview --stack v6e-32 --diff (docs/runbook.md)",
         ),
         (

@@ -83,7 +83,7 @@ def _write(path: Path, text: str) -> None:
     partial.replace(path)
 
 
-def _environment(record: HostRecord) -> dict[str, str]:
+def environment(record: HostRecord) -> dict[str, str]:
     """What a host's processes find in theirs, but for the label."""
     inherited = {
         key: value for key, value in os.environ.items() if key in _INHERITED or key.startswith(_INHERITED_PREFIXES)
@@ -102,7 +102,7 @@ def start(directory: Path, record: HostRecord, run_spec: str) -> HostRecord:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / FILE_NAME).unlink(missing_ok=True)
     _write(directory / RUN_SPEC, run_spec)
-    process = processes.start_detached(COMMAND, _environment(record), directory, directory / LOG)
+    process = processes.start_detached(COMMAND, environment(record), directory, directory / LOG)
     running = replace(record, pid=process.pid, started=process.create_time())
     _write(directory / RECORD, json.dumps(asdict(running), indent=1) + "\n")
     return running

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from infra.paths import StackPaths, stack_file
+from infra.paths import RUN_SPEC, StackPaths, stack_file
 from infra.stack_file import stack_yaml
+from infra.targets.errors import TargetError
 from infra.targets.hosts import Hosts, HostView
 from infra.targets.local import host_directory
 from infra.targets.local.host_directory import HostState
@@ -73,6 +75,20 @@ class LocalHosts(Hosts):
             host_directory.stop(host.directory, lambda _: None, time.sleep)
         for host in every:
             host_directory.start(host.directory, host.record, (host.directory / host_directory.RUN_SPEC).read_text())
+
+    def replay(self, step: int) -> int:
+        """By what the hosts have installed. Raises TargetError while they run, or before they have begun."""
+        every = self._states()
+        if any(host.record.process() for host in every):
+            raise TargetError(f"stack '{self.stack}' is running; first run: slipway stop {self.stack}")
+        first = next(iter(every), None)
+        bundle = first.directory / "bundle" if first else Path()  # as bootstrap.sh links it
+        if first is None or not (bundle / "training" / "replay.py").exists():
+            raise TargetError(f"nothing that can be replayed is deployed; first run: make up STACK={self.stack}")
+        python = Path(first.record.root, "env", (bundle / "wheelhouse").read_text().strip(), "bin", "python")
+        options = ["--step", str(step), "--cache-dir", first.record.cache]
+        command = [python, "-m", "training.replay", RUN_SPEC, *options]
+        return subprocess.run(command, cwd=bundle, env=host_directory.environment(first.record), check=False).returncode
 
     def run_spec(self) -> RunSpec | None:
         path = self._paths.host(0) / host_directory.RUN_SPEC
