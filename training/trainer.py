@@ -32,7 +32,7 @@ import numpy as np
 from etils import epath
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from training import notice
+from training import notice, paces
 from training.checkpoints import completed_steps, is_remote
 from training.data.prepared import damaged
 from training.endings import Cause, Ending, how_it_ended, is_lost_host, of_error, sentence, unreadable_data
@@ -41,7 +41,7 @@ from training.host_status import HostStatus, Phase, write_status
 from training.maxtext_config import command_line
 from training.metrics import Observer
 from training.plan import Plan, load
-from training.standstill import Standstill
+from training.standstill import Measures, Pace, Standstill
 
 _PR_SET_PDEATHSIG = 1
 _HASHING_S = 20.0  # the others wait for this host meanwhile; a file of a few GB takes a second each
@@ -71,10 +71,17 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     def stands_still(standstill: Standstill) -> None:
         end.ask(Ending(ExitCode.INTERRUPTED, Cause.STANDSTILL, str(standstill)))
 
+    shape = paces.shape(plan)
+    earlier = paces.read(directory, shape)
+
+    def keep(measures: Measures) -> None:
+        paces.write(directory, shape, measures)
+
     source, record = Path(plan.metrics_source), Path(plan.metrics_record)
+    pace = Pace(plan.standstill_s, earlier, resumes=resumed > 0)
     notice_s = notice.PREEMPTION_S if notice.can_be_given(os.environ) else math.inf
     observer = Observer(
-        directory, source, record, status, plan.tokens_per_step, failed, stands_still, plan.standstill_s, notice_s
+        directory, source, record, status, plan.tokens_per_step, failed, stands_still, pace, notice_s, keep
     )
     threading.excepthook = _telling(failed)
     end.watch(directory, observer)
