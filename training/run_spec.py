@@ -44,6 +44,7 @@ class RunSpec:
 
     `output_directory` holds `<run_name>/` with checkpoints, metrics and the run record. `maxtext` holds every MaxText
     field that is not a host's own business: the stack's overrides plus what settings derived from the hardware row.
+    `interruption_s`: seconds in which the run is expected to be interrupted once; 0 where nobody has an idea.
     """
 
     stack: str
@@ -56,6 +57,7 @@ class RunSpec:
     output_directory: str
     data: DataSpec | None
     maxtext: Mapping[str, MaxTextValue]
+    interruption_s: int = 0
 
     @property
     def hosts(self) -> int:
@@ -157,11 +159,14 @@ _SCALARS: dict[str, type] = {"str": str, "int": int}
 
 def _checked(fields: dict[str, Any], kind: type, prefix: str) -> dict[str, Any]:
     known = {field.name: str(field.type) for field in dataclasses.fields(kind)}
+    optional = {field.name for field in dataclasses.fields(kind) if field.default is not dataclasses.MISSING}
     for key in fields:
         if key not in known:
             raise RunSpecError(f"run spec key '{prefix}{key}' is unknown; allowed: {', '.join(known)}")
     for key, annotation in known.items():
         if key not in fields:
+            if key in optional:  # a run spec of a release that did not have it
+                continue
             raise RunSpecError(f"run spec key '{prefix}{key}' is missing")
         expected = _SCALARS.get(annotation)
         if expected and (not isinstance(fields[key], expected) or isinstance(fields[key], bool)):

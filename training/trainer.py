@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from etils import epath
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from training import notice, paces
@@ -41,6 +42,7 @@ from training.host_status import HostStatus, Phase, write_status
 from training.maxtext_config import command_line
 from training.metrics import Observer
 from training.plan import Plan, load
+from training.save_period import SavePeriod, derived
 from training.standstill import Measures, Pace, Standstill
 
 _PR_SET_PDEATHSIG = 1
@@ -140,6 +142,7 @@ def _telling(failed: Callable[[BaseException], None]) -> Callable[[threading.Exc
 def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus) -> Ending:
     try:
         _join(plan)
+        plan = _with_save_period(plan, observer.progress.pace.measures())
         observer.progress.status = dataclasses.replace(status, phase=Phase.COMPILING, updated=time.time())
         write_status(directory, observer.progress.status)
         observer.start()
@@ -200,6 +203,18 @@ def _all_reduce() -> int:
     own = [jax.device_put(np.full((1,), jax.process_index() + 1, np.int32), device) for device in mesh.local_devices]
     values = jax.make_array_from_single_device_arrays((mesh.size,), sharded, own)
     return int(jax.jit(jnp.sum, out_shardings=NamedSharding(mesh, PartitionSpec()))(values))
+
+
+def _with_save_period(plan: Plan, earlier: Measures) -> Plan:
+    """The plan with a checkpoint_period: the stack's, or host 0's on every host, each of which asks for it here."""
+    if "checkpoint_period" in plan.maxtext:
+        return plan
+    period = derived(earlier, plan.interruption_s, plan.steps)
+    steps = int(multihost_utils.broadcast_one_to_all(np.int32(period.steps)))
+    if plan.index > 0:
+        period = SavePeriod(steps, "as host 0 has measured")
+    print(f"slipway: {period}", flush=True)
+    return dataclasses.replace(plan, maxtext=plan.maxtext | {"checkpoint_period": period.steps})
 
 
 def _train(plan: Plan, observer: Observer) -> None:

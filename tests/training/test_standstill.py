@@ -173,7 +173,7 @@ def test_saves_that_follow_each_other_share_what_they_cost() -> None:
     assert pace.measures().save_cost_s == pytest.approx(2.0)
 
 
-PLAN = Plan(1, 2, "h:1", 4, 8, 100, 64, "/c", "/s", "/m", 30, 600, 60, 0.0, "", {"steps": 100, "base_emb_dim": 64})
+PLAN = Plan(1, 2, "h:1", 4, 8, 100, 64, "/c", "/s", "/m", 30, 600, 60, 0, 0.0, "", {"steps": 100, "base_emb_dim": 64})
 MEASURES = Measures({Activity.STEP: Took(1.5, 2.5), Activity.SAVE: Took(30.0, 31.0)}, 0.25)
 
 
