@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -75,9 +76,13 @@ def write_status(directory: Path, status: HostStatus) -> None:
 def read_status(directory: Path) -> HostStatus | None:
     """The host's last word, or None where it has not spoken yet. What a later release says besides is left out."""
     try:
-        values = json.loads((directory / FILE_NAME).read_text())
+        return of(json.loads((directory / FILE_NAME).read_text()))
     except FileNotFoundError:
         return None
+
+
+def of(values: Mapping[str, Any]) -> HostStatus:
+    """From the JSON of one. Raises KeyError, TypeError or ValueError where it is none."""
     known: dict[str, Any] = {
         field.name: values[field.name] for field in dataclasses.fields(HostStatus) if field.name in values
     }

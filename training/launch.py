@@ -203,6 +203,7 @@ def prepare(
         heartbeat_s=options.heartbeat_s,
         connect_timeout_s=options.connect_timeout_s,
         standstill_s=options.standstill_s,
+        interruption_s=spec.interruption_s,
         started=started,
         data=spec.data.directory if spec.data else "",
         maxtext=maxtext_arguments(spec, files, heldout_tokens),

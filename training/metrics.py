@@ -23,7 +23,7 @@ from typing import Any
 
 from training.host_status import HostStatus, Phase, write_status
 from training.loss_judge import FINITE, BadStep, Bounds, LossJudge, read_record
-from training.standstill import LEAST_WINDOW_S, Activity, Lived, Pace, Standstill
+from training.standstill import LEAST_WINDOW_S, Activity, Lived, Measures, Pace, Standstill
 
 
 class MetricsTail:
@@ -167,8 +167,8 @@ class Observer(logging.Handler):
 
     The handler reads the metrics file just before MaxText empties it, so no line is lost. `failed` is told each
     exception that a library logs in a thread of its own, where nothing but the log would show it; `went_bad` of a step
-    beyond `held_to`, maybe more than once. notice_s: how long before a preemption it is announced; a warning says that
-    a stop takes longer.
+    beyond `held_to`, maybe more than once; `keep` of what has been measured, whenever that is something else: it may
+    raise OSError. notice_s: how long before a preemption it is announced; a warning says that a stop takes longer.
     """
 
     def __init__(
@@ -180,15 +180,18 @@ class Observer(logging.Handler):
         tokens_per_step: int,
         failed: Callable[[BaseException], None] = lambda error: None,
         stands_still: Callable[[Standstill], None] = lambda standstill: None,
-        least_window_s: float = LEAST_WINDOW_S,
+        pace: Pace | None = None,
         notice_s: float = math.inf,
         went_bad: Callable[[BadStep], None] = lambda bad: None,
         held_to: Bounds = FINITE,
+        keep: Callable[[Measures], None] = lambda measures: None,
     ) -> None:
         super().__init__(logging.INFO)
-        self._failed, self._stands_still, self._went_bad = failed, stands_still, went_bad
+        self._failed, self._stands_still, self._went_bad, self._keep = failed, stands_still, went_bad, keep
         self._lived, self._notice_s = Lived(_PERIOD_S), notice_s
-        self.progress = Progress(status, SpeedMeter(tokens_per_step), Pace(least_window_s), LossJudge(held_to))
+        pace = pace or Pace(LEAST_WINDOW_S)
+        self.progress = Progress(status, SpeedMeter(tokens_per_step), pace, LossJudge(held_to))
+        self._kept = pace.measures()
         self._host_directory = host_directory
         self._record = record
         self._tail = MetricsTail(source)
@@ -227,8 +230,8 @@ class Observer(logging.Handler):
             since = now - pace.still(lived) if pace.is_slow(lived) else None
             at = f"after step {self.progress.status.step}, {pace.activity()}"
             self.progress.status = replace(self.progress.status, updated=now, still_since=since, at=at)
-            if (stop_s := pace.stop_s()) and stop_s > self._notice_s:
-                self._warn(stop_s)
+            if (stop_s := pace.stop_s()) and sum(stop_s) > self._notice_s:
+                self._warn(*stop_s)
             if standstill := pace.standstill(lived):  # judged first, for a full disk ends _drain
                 self._stands_still(standstill)
             self._drain()
@@ -236,11 +239,12 @@ class Observer(logging.Handler):
                 self._went_bad(bad)
             return self.progress.status
 
-    def _warn(self, stop_s: float) -> None:
-        """Once, with what was measured first."""
+    def _warn(self, step_s: float, save_s: float) -> None:
+        """Once, with what was measured first: at the start, if an earlier one has measured."""
         print(
             f"slipway: a preemption is announced {self._notice_s:.0f} s before, and a step with a save takes "
-            f"{stop_s:.0f} s here: the steps since the last checkpoint will be lost; save as often as that is worth",
+            f"{step_s + save_s:.0f} s here ({step_s:.1f} s and {save_s:.1f} s at the longest): the steps since the "
+            f"last checkpoint will be lost; save as often as that is worth",
             flush=True,
         )
         self._notice_s = math.inf
@@ -261,3 +265,13 @@ class Observer(logging.Handler):
         while not self._end.wait(_PERIOD_S):
             with contextlib.suppress(OSError):  # a full disk ends the training with its own reason; go on to report it
                 write_status(self._host_directory, self.refresh(time.time()))
+                self._keep_measures()
+        with contextlib.suppress(OSError):
+            self._keep_measures()
+
+    def _keep_measures(self) -> None:
+        with self.lock:  # pyright: ignore[reportOptionalContextManager]
+            measures = self.progress.pace.measures()
+        if measures != self._kept:
+            self._keep(measures)
+            self._kept = measures

@@ -16,7 +16,10 @@ from training.loss_judge import Bounds, bounds
 
 @dataclass(frozen=True)
 class Plan:
-    """`maxtext` are MaxText's arguments; `started` is when this start of the host began, in seconds since the epoch."""
+    """`maxtext` are MaxText's arguments, but for a `checkpoint_period` that is derived.
+
+    `started` is when this start of the host began, in seconds since the epoch.
+    """
 
     index: int
     count: int
@@ -31,6 +34,7 @@ class Plan:
     heartbeat_s: int
     connect_timeout_s: int
     standstill_s: int  # no step that takes less is a standstill
+    interruption_s: int  # one interruption of the run is expected in it; 0: nobody has an idea
     started: float
     data: str  # the directory of prepared data; empty: synthetic
     maxtext: dict[str, Any]

@@ -45,6 +45,7 @@ class RunSpec:
     `output_directory` holds `<run_name>/` with checkpoints, metrics and the run record. `maxtext` holds every MaxText
     field that is not a host's own business: the stack's overrides plus what settings derived from the hardware row.
     `loss_spike`: a loss of more than so many times the usual one ends the training; run specs of before have none.
+    `interruption_s`: seconds in which the run is expected to be interrupted once; 0 where nobody has an idea.
     """
 
     stack: str
@@ -58,6 +59,7 @@ class RunSpec:
     data: DataSpec | None
     maxtext: Mapping[str, MaxTextValue]
     loss_spike: float | None = None
+    interruption_s: int = 0
 
     @property
     def hosts(self) -> int:
@@ -167,7 +169,7 @@ def _checked(fields: dict[str, Any], kind: type, prefix: str) -> dict[str, Any]:
             raise RunSpecError(f"run spec key '{prefix}{key}' is unknown; allowed: {', '.join(known)}")
     for key, annotation in known.items():
         if key not in fields:
-            if key in optional:
+            if key in optional:  # a run spec of a release that did not have it
                 continue
             raise RunSpecError(f"run spec key '{prefix}{key}' is missing")
         expected = _SCALARS.get(annotation)

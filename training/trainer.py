@@ -31,9 +31,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from etils import epath
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from training import notice
+from training import notice, paces
 from training.checkpoints import completed_steps, is_remote, set_aside
 from training.data.prepared import damaged
 from training.endings import (
@@ -52,7 +53,8 @@ from training.loss_judge import BadStep, first_bad, read_record
 from training.maxtext_config import command_line
 from training.metrics import Observer
 from training.plan import Plan, load
-from training.standstill import Standstill
+from training.save_period import SavePeriod, derived
+from training.standstill import Measures, Pace, Standstill
 
 _PR_SET_PDEATHSIG = 1
 _HASHING_S = 20.0  # the others wait for this host meanwhile; a file of a few GB takes a second each
@@ -85,7 +87,14 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     def went_bad(bad: BadStep) -> None:
         end.ask(_of_numbers(plan, bad))
 
+    shape = paces.shape(plan)
+    earlier = paces.read(directory, shape)
+
+    def keep(measures: Measures) -> None:
+        paces.write(directory, shape, measures)
+
     source, record = Path(plan.metrics_source), Path(plan.metrics_record)
+    pace = Pace(plan.standstill_s, earlier, resumes=resumed > 0)
     notice_s = notice.PREEMPTION_S if notice.can_be_given(os.environ) else math.inf
     observer = Observer(
         directory,
@@ -95,10 +104,11 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
         plan.tokens_per_step,
         failed,
         stands_still,
-        plan.standstill_s,
+        pace,
         notice_s,
-        went_bad,
-        plan.held_to,
+        went_bad=went_bad,
+        held_to=plan.held_to,
+        keep=keep,
     )
     threading.excepthook = _telling(failed)
     end.watch(plan, directory, observer)
@@ -164,6 +174,7 @@ def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus) ->
         if plan.index == 0:
             _set_spoiled_aside(plan)
         _prove_that_all_take_part(plan)  # the others wait in it until host 0 has moved what it had to
+        plan = _with_save_period(plan, observer.progress.pace.measures())
         resumed = _completed(plan)
         observer.progress.status = dataclasses.replace(
             status,
@@ -244,6 +255,18 @@ def _all_reduce() -> int:
     own = [jax.device_put(np.full((1,), jax.process_index() + 1, np.int32), device) for device in mesh.local_devices]
     values = jax.make_array_from_single_device_arrays((mesh.size,), sharded, own)
     return int(jax.jit(jnp.sum, out_shardings=NamedSharding(mesh, PartitionSpec()))(values))
+
+
+def _with_save_period(plan: Plan, earlier: Measures) -> Plan:
+    """The plan with a checkpoint_period: the stack's, or host 0's on every host, each of which asks for it here."""
+    if "checkpoint_period" in plan.maxtext:
+        return plan
+    period = derived(earlier, plan.interruption_s, plan.steps)
+    steps = int(multihost_utils.broadcast_one_to_all(np.int32(period.steps)))
+    if plan.index > 0:
+        period = SavePeriod(steps, "as host 0 has measured")
+    print(f"slipway: {period}", flush=True)
+    return dataclasses.replace(plan, maxtext=plan.maxtext | {"checkpoint_period": period.steps})
 
 
 def _train(plan: Plan, observer: Observer) -> None:

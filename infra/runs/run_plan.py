@@ -10,10 +10,12 @@ from pathlib import Path
 
 from infra.runs import run_data
 from infra.stack_file.settings import Settings, Workload, typed_training
+from infra.stack_file.terms import Terms
+from infra.tiers import interruption_s
 from training.run_spec import DataSpec, MaxTextValue, RunSpec, default_run_name
 
-# Saves and evaluations per run where the stack does not say; MaxText's own period of 10,000 steps loses hours.
-_SAVES_PER_RUN = 4
+# Of a run with text, where the stack does not say. How often it saves its hosts derive: training/save_period.py.
+_EVALUATIONS_PER_RUN = 4
 
 
 # What a platform needs of MaxText where the stack does not say otherwise.
@@ -37,13 +39,11 @@ def of_stack(settings: Settings) -> RunSpec:
 def run_spec(workload: Workload, runs: Path | str, data: DataSpec | None) -> RunSpec:
     """The run spec of a workload; `runs` (a directory or gs://bucket/path) becomes its output directory."""
     row = workload.row
-    period = max(1, workload.steps // _SAVES_PER_RUN)
     derived: dict[str, MaxTextValue] = {
         "per_device_batch_size": 12.0,
         "max_target_length": 2048,
         "learning_rate_schedule_steps": workload.steps,
-        "checkpoint_period": period,
-        "eval_interval": period if data else -1,
+        "eval_interval": max(1, workload.steps // _EVALUATIONS_PER_RUN) if data else -1,
         **_vocabulary(workload, data),
         **PLATFORM_DEFAULTS.get(row.platform, {}),
     }
@@ -60,6 +60,9 @@ def run_spec(workload: Workload, runs: Path | str, data: DataSpec | None) -> Run
         data=data,
         maxtext=derived | chosen,
         loss_spike=workload.loss_spike,
+        interruption_s=interruption_s(
+            workload.tier if isinstance(workload, Terms) else None, workload.slices, workload.slices * row.hosts
+        ),
     )
     return spec if workload.run_name else dataclasses.replace(spec, run_name=default_run_name(spec))
 

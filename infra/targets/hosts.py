@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from infra.targets.errors import NotOfferedError
 from infra.targets.phases import RUNNING
 from infra.targets.places import below
+from training.host_status import HostStatus
 from training.run_spec import RunSpec
 
 
@@ -45,6 +46,14 @@ class HostView:
     @property
     def running(self) -> bool:
         return self.phase in RUNNING
+
+    def saying(self, status: HostStatus | None) -> HostView:
+        """With how far its training is, by its own word."""
+        if status is None:
+            return self
+        progress = {name: getattr(status, name) for name in ("step", "steps", "loss", "tokens_per_s", "saved")}
+        now = {name: getattr(status, name) for name in ("eta_s", "still_since")} if self.running else {}
+        return replace(self, **progress, **now)
 
 
 class Hosts(ABC):

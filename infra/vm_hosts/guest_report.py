@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.targets.phases import BOOTING
-from training.host_status import Phase
+from training import host_status
+from training.host_status import HostStatus, Phase
 
 ATTRIBUTE = "slipway/status"  # namespace and key
 _BEFORE_READY = (BOOTING, Phase.BOOTSTRAPPING)
@@ -23,9 +24,12 @@ class HostFailedError(Exception):
 
 @dataclass(frozen=True)
 class Report:
+    """`status` is None of a host that boots, and of a later release's that is not read here."""
+
     phase: str
     reason: str
     bundle: str
+    status: HostStatus | None = None
 
 
 def parse(value: str) -> Report | None:
@@ -33,9 +37,13 @@ def parse(value: str) -> Report | None:
     try:
         document: Any = json.loads(value)
         status = document["status"]
-        return Report(str(status["phase"]), str(status.get("reason") or ""), str(document.get("bundle", "")))
+        words = str(status["phase"]), str(status.get("reason") or ""), str(document.get("bundle", ""))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+    try:
+        return Report(*words, host_status.of(status))
+    except (ValueError, KeyError, TypeError):
+        return Report(*words)
 
 
 def ready_hosts(values: Iterable[str]) -> int:

@@ -145,7 +145,8 @@ done <"$$here/secrets"
 exec bash "$$here/bootstrap.sh"
 SLIPWAY_RUN
 
-# The service that tells SliceReady how far this host is: the guest attribute $guest_attribute.
+# The service that tells how far this host is, by the guest attribute $guest_attribute: at once when its phase
+# is another or it stands still, else each minute, since Google limits how often.
 put "$$home/report.sh" <<'SLIPWAY_REPORT'
 #!/usr/bin/env bash
 set -euo pipefail
@@ -154,13 +155,16 @@ here=$$(cd "$$(dirname "$$0")" && pwd)
 source "$$here/variables.sh"
 attribute=http://$${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance/guest-attributes/$guest_attribute
 said=
+said_at=0
 while true; do
   status=$$(cat "$$here/host/status.json" 2>/dev/null || printf '{"phase": "$booting"}')
   phase=$$(sed -n 's/.*"phase": "\([a-z]*\)".*/\1/p' <<<"$$status")
-  if [[ -n "$$phase" && "$$phase" != "$$said" ]]; then
+  still=$$(sed -n 's/.*"still_since": [0-9].*/ still/p' <<<"$$status")
+  if [[ -n "$$phase" ]] && [[ "$$phase$$still" != "$$said" || $$((SECONDS - said_at)) -ge 60 ]]; then
     report="{\"bundle\": \"$$SLIPWAY_BUNDLE\", \"status\": $$status}"
     if curl -fsS -X PUT -H 'Metadata-Flavor: Google' --data-binary "$$report" "$$attribute"; then
-      said=$$phase
+      said=$$phase$$still
+      said_at=$$SECONDS
     fi
   fi
   sleep "$${SLIPWAY_REPORT_S:-5}"

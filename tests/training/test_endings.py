@@ -21,7 +21,7 @@ from training.plan import Plan
 from training.supervisor import run
 from training.trainer import last_word
 
-PLAN = Plan(1, 4, "10.0.0.1:8482", 2, 8, 100, 64, "/c", "/s", "/m", 30, 600, 60, 0.0, "", {})
+PLAN = Plan(1, 4, "10.0.0.1:8482", 2, 8, 100, 64, "/c", "/s", "/m", 30, 600, 60, 0, 0.0, "", {})
 
 # stderr of jaxlib 0.12.0, shortened
 LOST_ONE = """E1121 coordination_service.cc:1518] Use error polling to propagate the following error to all tasks: \

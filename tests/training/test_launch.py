@@ -30,10 +30,13 @@ from tests.training.cluster import (
 from tests.training.small_disk import SmallDisk
 from tests.training.tiny import TINY, prepared_text
 from training.checkpoints import labels
+from training import paces
 from training.data.identity import read_manifest
 from training.exit_codes import ExitCode
 from training.host_status import Phase
+from training.plan import load
 from training.run_spec import DataSpec, RunSpec
+from training.standstill import Activity, Measures, Took
 
 STANDS = "the previous checkpoint stands"
 STEPS, LONGER, SAVE_EVERY, EVALUATE_EVERY = 40, 46, 12, 16
@@ -145,9 +148,12 @@ def test_stopped_run_saves_exits_75_and_resumes_bit_exact(straight: Straight, cl
         assert host.status.reason == f"told to stop; {host.status.step} of {STEPS} steps are saved"
     stopped_at = hosts[0].status.step
     assert SAVE_EVERY + 10 <= stopped_at < STEPS
-    for host in cluster.run(dataclasses.replace(spec, steps=LONGER)):  # and further than it was asked for
+    for host in cluster.run(with_derived_period_of_eight_steps(hosts, dataclasses.replace(spec, steps=LONGER))):
         assert host.process.returncode == ExitCode.FINISHED, host.log[-3000:]
         assert (host.status.resumed_from, host.status.step) == (stopped_at, LONGER)
+        assert "slipway: saves every 8 steps: " in host.log
+    assert "slipway: saves every 8 steps: as host 0 has measured\n" in cluster.launched[-1].log
+    assert (output / "run" / "checkpoints" / "40").is_dir()
     reference = losses(straight.output, "run")
     resumed = losses(output, "run")
     assert sorted(resumed) == [step for step in range(LONGER) if step != stopped_at - 1]
@@ -155,6 +161,17 @@ def test_stopped_run_saves_exits_75_and_resumes_bit_exact(straight: Straight, cl
     assert {step: loss for step, loss in resumed.items() if step < STEPS} == {
         step: loss for step, loss in reference.items() if step != stopped_at - 1
     }
+
+
+def with_derived_period_of_eight_steps(hosts: list[LaunchedHost], spec: RunSpec) -> RunSpec:
+    """The spec without a period of its own, with measures that host 0 alone has beside what both have measured."""
+    for host in hosts:
+        measured = paces.read(host.directory, paces.shape(load(host.directory / "plan.json")))
+        assert measured.took.keys() >= {Activity.COMPILING, Activity.STEP, Activity.SAVE}
+    made_up = Measures({Activity.STEP: Took(1.0, 1.0), Activity.SAVE: Took(2.0, 2.0)}, save_cost_s=8.0)
+    paces.write(hosts[0].directory, paces.shape(load(hosts[0].directory / "plan.json")), made_up)
+    fields = {key: value for key, value in spec.maxtext.items() if key != "checkpoint_period"}
+    return dataclasses.replace(spec, maxtext=fields, interruption_s=4)
 
 
 def test_the_platforms_notice_saves_and_no_start_follows_while_it_stands(cluster: Cluster) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from training.host_status import HostStatus, Phase
 from training.loss_judge import BadStep, Bounds
 from training.metrics import MetricsTail, Observer, Progress, SpeedMeter, lasting
-from training.standstill import Activity
+from training.standstill import Activity, Measures, Pace, Took
 
 STATUS = HostStatus(Phase.COMPILING, started=0.0, updated=0.0, steps=100)
 
@@ -236,4 +236,27 @@ def test_a_save_that_outlasts_a_notice_is_said_once_with_its_seconds(
     observer.refresh(0.0)
     observer.refresh(1.0)
     said = capsys.readouterr().out
-    assert said.count("a preemption is announced 30 s before, and a step with a save takes 42 s here") == 1
+    warning = "a preemption is announced 30 s before, and a step with a save takes 42 s here (2.0 s and 40.0 s at"
+    assert said.count(warning) == 1
+
+
+def test_a_save_that_outlasted_a_notice_at_an_earlier_start_is_said_before_any_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pace = Pace(60.0, Measures({Activity.STEP: Took(1.0, 3.0), Activity.SAVE: Took(20.0, 44.0)}))
+    observer = Observer(
+        tmp_path, tmp_path / "source.jsonl", tmp_path / "host-0.jsonl", STATUS, 10, pace=pace, notice_s=30.0
+    )
+    observer.refresh(0.0)
+    assert "a step with a save takes 47 s here (3.0 s and 44.0 s at the longest)" in capsys.readouterr().out
+
+
+def test_what_is_measured_is_kept_also_of_a_training_that_ends_at_once(tmp_path: Path) -> None:
+    kept: list[Measures] = []
+    source, record = tmp_path / "source.jsonl", tmp_path / "host-0.jsonl"
+    observer = Observer(tmp_path, source, record, STATUS, 10, keep=kept.append)
+    observer.start()
+    for step in range(1, 10):
+        observer.progress.pace.step(step, 2.0 * step)
+    observer.stop()
+    assert kept[-1].took[Activity.STEP] == Took(2.0, 2.0)

@@ -10,6 +10,7 @@ import pytest
 
 from infra.runs import run_plan
 from infra.stack_file.settings import from_file
+from infra.tiers import Tier, interruption_s
 from training.run_spec import (
     DataSpec,
     RunSpec,
@@ -43,6 +44,28 @@ def test_a_bound_of_the_loss_reaches_the_hosts_in_the_same_run() -> None:
 def test_a_run_spec_of_before_there_were_bounds_has_none() -> None:
     assert "loss_spike" not in spec().to_yaml()
     assert parse(spec().to_yaml()).loss_spike is None
+
+
+def test_a_run_spec_from_before_interruptions_were_expected_is_read() -> None:
+    """Of a host of 0.1.0 that day 2 looks at."""
+    text = spec().to_yaml().replace(f"interruption_s: {spec().interruption_s}\n", "")
+    assert "interruption_s" not in text
+    assert parse(text) == dataclasses.replace(spec(), interruption_s=0)
+
+
+def test_how_often_it_saves_is_derived_unless_the_stack_says() -> None:
+    assert "checkpoint_period" not in spec().maxtext
+    assert spec(training={"checkpoint_period": 7}).maxtext["checkpoint_period"] == 7
+    assert spec().interruption_s == 8 * 3600, "this machine"
+
+
+def test_more_hosts_and_cheaper_terms_are_interrupted_more_often() -> None:
+    assert interruption_s(Tier.SPOT, 1, 1) == pytest.approx(12 * 3600, rel=0.01)
+    assert interruption_s(Tier.SPOT, 4, 4) == pytest.approx(3 * 3600, rel=0.01)
+    of_hosts = [interruption_s(Tier.ON_DEMAND, 1, hosts) for hosts in (1, 64, 2048)]
+    assert of_hosts == sorted(of_hosts, reverse=True)
+    assert of_hosts[-1] == pytest.approx(3 * 3600, rel=0.05), "one in three hours, as was published"
+    assert all(interruption_s(tier, 1, 1) > 0 for tier in Tier)
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_a_secret_that_cannot_be_read_stops_the_start(tmp_path: Path, server: Th
     assert "started" not in done.stdout
 
 
-def test_each_phase_is_reported_once(tmp_path: Path, server: ThreadingHTTPServer) -> None:
+def test_each_phase_and_each_standstill_is_reported_once(tmp_path: Path, server: ThreadingHTTPServer) -> None:
     boot(tmp_path, startup_script(HOST, BOOTSTRAP), server)
     home = tmp_path / "home with a space"
     reporter = subprocess.Popen(["bash", str(home / "report.sh")], env=environment(tmp_path, server))
@@ -224,10 +224,15 @@ def test_each_phase_is_reported_once(tmp_path: Path, server: ThreadingHTTPServer
         status = {"phase": "training", "exit_code": None, "reason": None}
         (home / "host" / "status.json").write_text(json.dumps(status) + "\n")
         until(lambda: len(Metadata.reports) == 2, "training is reported")
+        (home / "host" / "status.json").write_text(json.dumps(status | {"still_since": 1.5}) + "\n")
+        until(lambda: len(Metadata.reports) == 3, "that it stands still is reported")
+        (home / "host" / "status.json").write_text(json.dumps(status | {"still_since": None}) + "\n")
+        until(lambda: len(Metadata.reports) == 4, "that it goes on is reported")
         (home / "host" / "status.json").write_text(json.dumps(status | {"phase": "finished"}) + "\n")
-        until(lambda: len(Metadata.reports) == 3, "the end is reported")
+        until(lambda: len(Metadata.reports) == 5, "the end is reported")
     finally:
         reporter.kill()
         reporter.wait()
     assert Metadata.reports[0] == {"bundle": BUNDLE, "status": {"phase": "booting"}}
-    assert [report["status"]["phase"] for report in Metadata.reports] == ["booting", "training", "finished"]  # pyright: ignore
+    phases = [report["status"]["phase"] for report in Metadata.reports]  # pyright: ignore
+    assert phases == ["booting", "training", "training", "training", "finished"]

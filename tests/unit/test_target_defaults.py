@@ -67,9 +67,8 @@ def test_hosts_without_metrics_still_say_how_the_run_ended_and_where_it_lies() -
             "stack 'foundation.us-east5' trains nothing: it holds what other stacks stand on",
         ),
         (
-            ["stop", "v6e-32"],
-            "stack 'v6e-32' is of target tpu-vm, whose hosts this command does not reach yet; what is there says: "
-            "pulumi preview --stack v6e-32 --diff (docs/runbook.md)",
+            ["logs", "v6e-32"],
+            "the target of stack 'v6e-32' does not offer `logs` (docs/runbook.md)",
         ),
         (
             ["replay", "v6e-32", "--step", "7"],

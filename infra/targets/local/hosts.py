@@ -113,8 +113,7 @@ class LocalHosts(Hosts):
 
 def _view(host: HostState, hosts_per_slice: int) -> HostView:
     record, status = host.record, host.status
-    running = host.phase in RUNNING
-    return HostView(
+    view = HostView(
         index=record.index,
         slice=record.index // hosts_per_slice,
         name=f"host-{record.index}",
@@ -122,12 +121,6 @@ def _view(host: HostState, hosts_per_slice: int) -> HostView:
         reason=host.reason,
         bundle=record.bundle,
         age_s=max(0.0, time.time() - (status.updated if status else record.started)),
-        step=status.step if status else None,
-        steps=status.steps if status else None,
-        loss=status.loss if status else None,
-        tokens_per_s=status.tokens_per_s if status else None,
-        eta_s=status.eta_s if status and running else None,
-        still_since=status.still_since if status and running else None,
-        saved=status.saved if status else None,
-        detail={"pid": record.pid if running else None},
+        detail={"pid": record.pid if host.phase in RUNNING else None},
     )
+    return view.saying(status)

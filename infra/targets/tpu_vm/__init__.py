@@ -11,6 +11,7 @@ from infra.targets.contract import PaidContract
 if TYPE_CHECKING:
     from infra.preview.stack_plan import TrainingPlan
     from infra.targets.billed import Billed
+    from infra.targets.hosts import Hosts
     from infra.targets.needs import Needs
     from infra.targets.tpu_vm.settings import TpuVmSettings
 
@@ -32,6 +33,11 @@ class TpuVm(PaidContract["TpuVmSettings", "TrainingPlan[TpuVmSettings]"]):
         from infra.targets.tpu_vm import doctor
 
         return doctor.needs(settings)
+
+    def hosts(self, stack: str) -> Hosts:
+        from infra.targets.tpu_vm.hosts import TpuVmHosts
+
+        return TpuVmHosts(stack)
 
     def billed(self, place: str, say: Callable[[str], None]) -> Sequence[Billed]:
         from infra.targets.tpu_vm import orphans

@@ -21,7 +21,7 @@ _LIST_S, _DELETE_S = 300.0, 1800.0  # how long each may take
 
 def billed(project: str, say: Callable[[str], None]) -> Sequence[Billed]:
     """In every zone of a project. Raises TargetError where Google does not answer."""
-    with _context(say, _LIST_S) as context:
+    with asking(say, _LIST_S) as context:
         labelled = tpu_cleanup.labelled(context, f"projects/{project}/locations/{tpu_api.ALL_ZONES}")
     return [replace(each, labels=_with_holder(each)) for each in labelled]
 
@@ -36,12 +36,12 @@ def _with_holder(thing: Found) -> tuple[tuple[str, str], ...]:
 def remove(names: Collection[str], say: Callable[[str], None]) -> list[str]:
     """Delete these, and wait until they are gone; returns what was deleted, a request's nodes with it."""
     parents = dict.fromkeys("/".join(name.split("/")[:4]) for name in sorted(names))
-    with _context(say, _DELETE_S) as context:
+    with asking(say, _DELETE_S) as context:
         return tpu_cleanup.remove_labelled(context, parents, lambda found: found.name in names)
 
 
 @contextmanager
-def _context(say: Callable[[str], None], timeout_s: float) -> Generator[Context]:
+def asking(say: Callable[[str], None], timeout_s: float) -> Generator[Context]:
     """As the provider's resources are called, outside of the engine."""
     try:
         yield Context("", time.monotonic() + timeout_s, threading.Event(), lambda _: None, say)

@@ -114,7 +114,7 @@ def operation(context: Context, name: str) -> TpuOperation | None:
 
 
 def guest_attributes(context: Context, node: str, path: str) -> list[str]:
-    """Values that the node's hosts have written below the path, `namespace/key`; hosts that wrote none are left out."""
+    """What each of the node's hosts has written at the path, `namespace/key`, in their order; '' is nothing yet."""
     request = types().GetGuestAttributesRequest(name=node, query_path=path)
     doing = f"read the guest attributes of {node}"
     try:
@@ -123,7 +123,7 @@ def guest_attributes(context: Context, node: str, path: str) -> list[str]:
         )
     except GoneError:
         return []
-    return [str(item.value) for host in hosts for item in host.query_value.items]
+    return ["".join(str(item.value) for item in host.query_value.items) for host in hosts]
 
 
 # --- how a call is made ---

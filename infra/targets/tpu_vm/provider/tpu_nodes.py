@@ -19,7 +19,7 @@ from infra.targets.tpu_vm.provider.tpu_inputs import PATCHED, QueuedResourceInpu
 from infra.targets.tpu_vm.provider.tpu_ownership import tail
 
 # UNKNOWN is a node whose repair has failed. One that is REPAIRING or under maintenance comes back by itself.
-_LOST = ("PREEMPTED", "TERMINATED", "STOPPED", "STOPPING", "DELETING", "HIDDEN", "UNKNOWN")
+LOST = ("PREEMPTED", "TERMINATED", "STOPPED", "STOPPING", "DELETING", "HIDDEN", "UNKNOWN")
 _WELL_STATES = ("READY", "CREATING", "STARTING", "RESTARTING")
 _WELL_HEALTH = ("HEALTHY", "HEALTH_UNSPECIFIED")
 _PATCH_AGAIN = 20  # times that somebody else's update is waited for
@@ -41,7 +41,7 @@ def create_time(node: Any) -> str:
 
 def lost(new: QueuedResourceInputs, nodes: Iterable[Any]) -> list[str]:
     """Nodes that an ACTIVE request should have and has not. Pure."""
-    alive = {identifier(node) for node in nodes if node.state.name not in _LOST}
+    alive = {identifier(node) for node in nodes if node.state.name not in LOST}
     return [name for name in new.node_ids if name not in alive]
 
 
@@ -50,7 +50,7 @@ def unwell(nodes: Iterable[Any]) -> list[str]:
     sentences: list[str] = []
     for node in nodes:
         state, health = node.state.name, node.health.name
-        if state in _LOST:
+        if state in LOST:
             continue
         if state not in _WELL_STATES:
             sentences.append(f"{identifier(node)} is {state}")
