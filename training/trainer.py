@@ -34,6 +34,7 @@ from etils import epath
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from training import notice
+from training.bucket_clients import patience
 from training.checkpoints import completed_steps, is_remote
 from training.data.prepared import damaged
 from training.endings import Cause, Ending, how_it_ended, is_lost_host, of_error, sentence, unreadable_data
@@ -59,10 +60,7 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     plan = load(plan_path)
     directory = plan_path.parent
-    resumed = _completed(plan)
-    status = HostStatus(
-        Phase.STARTING, plan.started, time.time(), resumed, plan.steps, resumed_from=resumed or None, saved=resumed
-    )
+    status = HostStatus(Phase.STARTING, plan.started, time.time(), steps=plan.steps)
     end = _End()
 
     def failed(error: BaseException) -> None:
@@ -79,9 +77,11 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     )
     threading.excepthook = _telling(failed)
     end.watch(directory, observer)
-    ending = _run(plan, directory, observer, status)
+    ending = _run(plan, directory, observer)
     end.is_mine()
-    write_status(directory, last_word(ending, observer, _completed(plan)))
+    # A bucket is not asked again: it may be what has ended the training.
+    saved = observer.progress.status.saved or 0 if is_remote(plan.checkpoints) else _completed(plan)
+    write_status(directory, last_word(ending, observer, saved))
     _leave(ending.code)
 
 
@@ -131,8 +131,12 @@ def _telling(failed: Callable[[BaseException], None]) -> Callable[[threading.Exc
     return hook
 
 
-def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus) -> Ending:
+def _run(plan: Plan, directory: Path, observer: Observer) -> Ending:
     try:
+        resumed = _completed(plan)
+        status = dataclasses.replace(
+            observer.progress.status, step=resumed, resumed_from=resumed or None, saved=resumed
+        )
         _join(plan)
         observer.progress.status = dataclasses.replace(status, phase=Phase.COMPILING, updated=time.time())
         write_status(directory, observer.progress.status)
@@ -204,12 +208,23 @@ def _train(plan: Plan, observer: Observer) -> None:
 
     gc.freeze()
     gc.enable()
+    if is_remote(plan.checkpoints):
+        _limit_retries(plan.standstill_s)
     base = Path(sys.modules["maxtext"].__path__[0]) / "configs" / "base.yml"
     try:
         config, recorder = train.initialize(["", str(base), *command_line(plan.maxtext)])
     except (ValueError, TypeError, SystemExit) as error:
         raise BadInputError(f"MaxText refuses the run's settings: {sentence(error)}") from error
     train.run(config, recorder)
+
+
+def _limit_retries(standstill_s: int) -> None:
+    """Of TensorStore, which takes this from its context alone; Orbax makes each context from one of these two."""
+    from orbax.checkpoint._src.serialization import tensorstore_utils
+
+    retries = {"gcs_request_retries": {"max_retries": patience(standstill_s).retries}}
+    tensorstore_utils._BASE_TS_CONTEXT |= retries  # pyright: ignore[reportPrivateUsage]
+    tensorstore_utils._DEFAULT_OCDBT_TS_CONTEXT |= retries  # pyright: ignore[reportPrivateUsage]
 
 
 def _unreadable(plan: Plan, damage: str) -> Ending:
