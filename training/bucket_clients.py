@@ -23,7 +23,7 @@ class Patience:
 def patience(standstill_s: int) -> Patience:
     """All tries of a request and the waits between them end within the least window of a standstill."""
     retries = max(count for count in range(1, 10) if count == 1 or 2**count - 1 + count <= standstill_s / 3)
-    return Patience(retries, max(1, int(standstill_s * 2 / 3 / (retries + 1))))
+    return Patience(retries, max(1, standstill_s // 2 // (retries + 1)))
 
 
 def environment(standstill_s: int) -> dict[str, str]:
