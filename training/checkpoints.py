@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_COMMITTED = "commit_success.txt"  # orbax-checkpoint, on object stores only
+COMMITTED = "commit_success.txt"  # orbax-checkpoint, on object stores only
 
 
 def checkpoint_directory(output_directory: str, run_name: str) -> str:
@@ -28,5 +28,5 @@ def completed_steps(directory: Path, remote: bool = False) -> int:
     if not directory.is_dir():
         return 0
     found = [entry for entry in directory.iterdir() if entry.name.isdecimal()]
-    steps = [int(entry.name) for entry in found if not remote or (entry / _COMMITTED).exists()]
+    steps = [int(entry.name) for entry in found if not remote or (entry / COMMITTED).exists()]
     return max(steps, default=-1) + 1
