@@ -209,7 +209,7 @@ def _train(plan: Plan, observer: Observer) -> None:
     gc.freeze()
     gc.enable()
     if is_remote(plan.checkpoints):
-        _limit_retries(plan.standstill_s)
+        limit_retries(plan.standstill_s)
     base = Path(sys.modules["maxtext"].__path__[0]) / "configs" / "base.yml"
     try:
         config, recorder = train.initialize(["", str(base), *command_line(plan.maxtext)])
@@ -218,7 +218,7 @@ def _train(plan: Plan, observer: Observer) -> None:
     train.run(config, recorder)
 
 
-def _limit_retries(standstill_s: int) -> None:
+def limit_retries(standstill_s: int) -> None:
     """Of TensorStore, which takes this from its context alone; Orbax makes each context from one of these two."""
     from orbax.checkpoint._src.serialization import tensorstore_utils
 

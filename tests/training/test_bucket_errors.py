@@ -6,11 +6,13 @@ import pytest
 from fsspec.exceptions import FSTimeoutError
 from gcsfs.retry import HttpError
 from google.api_core.exceptions import from_http_status
+from orbax.checkpoint._src.serialization import tensorstore_utils
 from requests.exceptions import ProxyError
 
 from training.bucket_clients import patience
 from training.bucket_errors import bucket_error
 from training.endings import Cause, is_lost_host, of_error
+from training.trainer import limit_retries
 
 DENIED = "the caller does not have storage access to the Google Cloud Storage object."
 LIMITED = "The rate of requests to this bucket is too high. Please reduce your request rate."
@@ -111,3 +113,12 @@ def test_a_request_is_given_up_before_a_save_is_called_a_standstill(
     assert (found.retries, found.answer_s) == (retries, answer_s)
     waits = sum(2**retry + 1 for retry in range(retries))
     assert waits + (retries + 1) * answer_s <= standstill_s
+
+
+@pytest.mark.parametrize("use_ocdbt", [True, False])
+def test_orbax_tells_tensorstore_how_often_it_may_ask(monkeypatch: pytest.MonkeyPatch, use_ocdbt: bool) -> None:
+    for name in ("_BASE_TS_CONTEXT", "_DEFAULT_OCDBT_TS_CONTEXT"):
+        monkeypatch.setattr(tensorstore_utils, name, dict(getattr(tensorstore_utils, name)))
+    limit_retries(60)
+    context = tensorstore_utils.get_ts_context(use_ocdbt=use_ocdbt)
+    assert context["gcs_request_retries"].to_json() == {"max_retries": 4}
