@@ -20,7 +20,8 @@ _ADDED_CURL = re.compile(r"(CURL error .*?) \[(?:curl_code|tensorstore_spec|http
 _MESSAGE = re.compile(r'\\?"message\\?": \\?"(.*?)\\?"[,}]')
 _API_CORE = re.compile(r"(\d{3}) (?:GET|HEAD|POST|PUT|PATCH|DELETE) \S+: (.*)", re.DOTALL)
 _FORBIDDEN = re.compile(r"Forbidden: \S+\n(.*)", re.DOTALL)
-_NOT_FOUND = re.compile(r"(?:http\S+/v1/)?b/[^/\s]+/o\b\S*")
+_NOT_FOUND = re.compile(r"(?:http\S+/v1/)?(b/[^/\s]+/o\b[^?\s]*)\S*")
+_NOTHING_READ = re.compile(r"NOT_FOUND: .*Error reading .*gs://", re.DOTALL)  # TensorStore keeps the answer to itself
 _NAME = re.compile(r"gs://([^/\s'\"]+)|\bb/([^/\s?]+)")
 
 
@@ -65,7 +66,9 @@ def _read(error: BaseException) -> tuple[int | None, str] | None:
     if refused := _FORBIDDEN.fullmatch(text):
         return 403, refused[1]
     if isinstance(error, FileNotFoundError) and (missing := _NOT_FOUND.fullmatch(text)):
-        return 404, f"there is no {missing[0].rpartition('/v1/')[2]}"
+        return 404, f"there is no {missing[1]}"
+    if _NOTHING_READ.match(text):
+        return 404, "an object that was written is not there"
     if type(error).__module__.partition(".")[0] not in _CLIENTS:
         return None
     code = getattr(error, "code", None)  # gcsfs's, which it adds to its message

@@ -84,7 +84,8 @@ def test_what_a_bucket_answers_is_told_with_its_status_and_sentence(
     ("error", "reason"),
     [
         (tensorstore(f"NOT_FOUND: {OPENING}", 404, LOST, spec=True), f"gs://bucket answers 404: {LOST}"),
-        (FileNotFoundError(UPLOAD), "gs://bucket answers 404: there is no b/bucket/o?name=run%2Fb.txt"),
+        (FileNotFoundError(UPLOAD), "gs://bucket answers 404: there is no b/bucket/o"),
+        (ValueError(f"NOT_FOUND: {WRITING}"), "gs://bucket answers 404: an object that was written is not there"),
         (FileNotFoundError("b/bucket/o"), "gs://bucket answers 404: there is no b/bucket/o"),
         (from_http_status(404, f"{GET}: {LOST}"), f"gs://bucket answers 404: {LOST}"),
     ],
