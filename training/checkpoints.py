@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-_COMMITTED = "commit_success.txt"  # orbax-checkpoint, on object stores only
+COMMITTED = "commit_success.txt"  # orbax-checkpoint, on object stores only
 
 
 def checkpoint_directory(output_directory: str, run_name: str) -> str:
@@ -27,7 +27,7 @@ def labels(directory: Path, remote: bool = False) -> list[int]:
     if not directory.is_dir():
         return []
     found = [entry for entry in directory.iterdir() if entry.name.isdecimal()]
-    return sorted(int(entry.name) for entry in found if not remote or (entry / _COMMITTED).exists())
+    return sorted(int(entry.name) for entry in found if not remote or (entry / COMMITTED).exists())
 
 
 def completed_steps(directory: Path, remote: bool = False, spoiled: int | None = None) -> int:

@@ -12,8 +12,10 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Any
 
+from training.bucket_errors import bucket_error
 from training.exit_codes import ExitCode
 from training.loss_judge import BadStep
 from training.plan import Plan
@@ -92,22 +94,23 @@ def unreadable_data(text: str) -> str:
 def is_lost_host(error: BaseException) -> bool:
     """Whether it is an exchange with another host that failed, not one with a store."""
     text = str(error)
-    return any(word in text for word in _LOST_HOST) and not _OF_A_STORE.search(text)
+    of_a_store = _OF_A_STORE.search(text) or bucket_error(_chain(error))
+    return any(word in text for word in _LOST_HOST) and not of_a_store
 
 
 def of_error(error: BaseException, stop_reason: str | None, hosts: int = 1) -> Ending:
     """An exception that ended a training, by its most telling cause."""
-    chain: list[BaseException] = []
-    link: BaseException | None = error
-    while link is not None and link not in chain:
-        chain.append(link)
-        link = link.__cause__ or link.__context__
+    chain = _chain(error)
     text = " ".join(str(link) for link in chain)
     full = any(isinstance(link, OSError) and link.errno == errno.ENOSPC for link in chain)
     if full or "No space left on device" in text:
         return _failed(f"no space left on the disk: {sentence(error)}; the previous checkpoint stands")
     if "Read-only file system" in text:
         return _failed(f"the disk cannot be written any more: {sentence(error)}; the previous checkpoint stands")
+    if of_a_bucket := bucket_error(chain):
+        stands = "" if of_a_bucket.status == HTTPStatus.NOT_FOUND else "; the previous checkpoint stands"
+        reason = f"{_shortened(str(of_a_bucket))}{stands}"
+        return _failed(reason, Cause.OUTSIDE if of_a_bucket.passes else Cause.TRAINING)
     if "RESOURCE_EXHAUSTED" in text:
         return _failed(f"out of device memory: {sentence(error)}")
     if stop_reason and isinstance(error, SystemExit):
@@ -138,6 +141,16 @@ def of_process(code: int, stderr: str, plan: Plan, stopping: bool) -> Ending:
 def sentence(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {_shortened(' '.join(lines[:3]))}"
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error and what it came from."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    return chain
 
 
 def _failed(reason: str, cause: Cause = Cause.TRAINING) -> Ending:

@@ -78,12 +78,12 @@ class Pace:
     """How long each activity takes.
 
     least: no window is shorter, in seconds. earlier: what starts before this one have measured, which counts where this
-    one has not. resumes: the first step waits for a restore too.
+    one has not.
     """
 
-    def __init__(self, least: float, earlier: Measures | None = None, resumes: bool = False) -> None:
+    def __init__(self, least: float, earlier: Measures | None = None) -> None:
         self._least, self._earlier = least, earlier or Measures()
-        self._first = Activity.RESTORING if resumes else Activity.COMPILING
+        self._first = Activity.COMPILING
         self._took: dict[Activity, deque[float]] = {activity: deque(maxlen=_KEPT_STEPS) for activity in Activity}
         self._costs: deque[float] = deque(maxlen=_KEPT_STEPS)
         self._saves = 0  # since the last step that none has disturbed
@@ -95,6 +95,10 @@ class Pace:
         self._begun: dict[Activity, float] = {}  # saves and evaluations under way
         self._disturbed = False  # the step under way is longer by a save or an evaluation
         self._over = False
+
+    def resumes(self) -> None:
+        """The first step waits for a restore too."""
+        self._first = Activity.RESTORING
 
     def watched(self, now: float) -> None:
         """From here on something is expected to end."""

@@ -35,6 +35,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from training import notice, paces
+from training.bucket_clients import patience
 from training.checkpoints import completed_steps, is_remote, set_aside
 from training.data.prepared import damaged
 from training.endings import (
@@ -71,10 +72,7 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     plan = load(plan_path)
     directory = plan_path.parent
-    resumed = _completed(plan)
-    status = HostStatus(
-        Phase.STARTING, plan.started, time.time(), resumed, plan.steps, resumed_from=resumed or None, saved=resumed
-    )
+    status = HostStatus(Phase.STARTING, plan.started, time.time(), steps=plan.steps)
     end = _End()
 
     def failed(error: BaseException) -> None:
@@ -94,7 +92,7 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
         paces.write(directory, shape, measures)
 
     source, record = Path(plan.metrics_source), Path(plan.metrics_record)
-    pace = Pace(plan.standstill_s, earlier, resumes=resumed > 0)
+    pace = Pace(plan.standstill_s, earlier)
     notice_s = notice.PREEMPTION_S if notice.can_be_given(os.environ) else math.inf
     observer = Observer(
         directory,
@@ -112,9 +110,11 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     )
     threading.excepthook = _telling(failed)
     end.watch(plan, directory, observer)
-    ending = _run(plan, directory, observer, status)
+    ending = _run(plan, directory, observer)
     end.is_mine()
-    last = last_word(plan, ending, observer, _completed(plan))
+    # A bucket is not asked again: it may be what has ended the training.
+    saved = observer.progress.status.saved or 0 if is_remote(plan.checkpoints) else _completed(plan)
+    last = last_word(plan, ending, observer, saved)
     write_status(directory, last)
     _leave(ExitCode(last.exit_code or 0))
 
@@ -168,7 +168,7 @@ def _telling(failed: Callable[[BaseException], None]) -> Callable[[threading.Exc
     return hook
 
 
-def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus) -> Ending:
+def _run(plan: Plan, directory: Path, observer: Observer) -> Ending:
     try:
         _meet(plan)
         if plan.index == 0:
@@ -176,8 +176,10 @@ def _run(plan: Plan, directory: Path, observer: Observer, status: HostStatus) ->
         _prove_that_all_take_part(plan)  # the others wait in it until host 0 has moved what it had to
         plan = _with_save_period(plan, observer.progress.pace.measures())
         resumed = _completed(plan)
+        if resumed:
+            observer.progress.pace.resumes()
         observer.progress.status = dataclasses.replace(
-            status,
+            observer.progress.status,
             phase=Phase.COMPILING,
             updated=time.time(),
             step=resumed,
@@ -277,12 +279,23 @@ def _train(plan: Plan, observer: Observer) -> None:
 
     gc.freeze()
     gc.enable()
+    if is_remote(plan.checkpoints):
+        limit_retries(plan.standstill_s)
     base = Path(sys.modules["maxtext"].__path__[0]) / "configs" / "base.yml"
     try:
         config, recorder = train.initialize(["", str(base), *command_line(plan.maxtext)])
     except (ValueError, TypeError, SystemExit) as error:
         raise BadInputError(f"MaxText refuses the run's settings: {sentence(error)}") from error
     train.run(config, recorder)
+
+
+def limit_retries(standstill_s: int) -> None:
+    """Of TensorStore, which takes this from its context alone; Orbax makes each context from one of these two."""
+    from orbax.checkpoint._src.serialization import tensorstore_utils
+
+    retries = {"gcs_request_retries": {"max_retries": patience(standstill_s).retries}}
+    tensorstore_utils._BASE_TS_CONTEXT |= retries  # pyright: ignore[reportPrivateUsage]
+    tensorstore_utils._DEFAULT_OCDBT_TS_CONTEXT |= retries  # pyright: ignore[reportPrivateUsage]
 
 
 def _unreadable(plan: Plan, damage: str) -> Ending:

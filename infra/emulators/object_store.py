@@ -33,10 +33,22 @@ from infra.emulators.http_server import ChosenCalls, EmulatorHandler, HttpEmulat
 class StoreFaultKind(enum.Enum):
     UNAVAILABLE = "503, nothing done"
     DENIED = "403, nothing done"
+    LOST = "404 of the bucket, nothing done"
+    LIMITED = "429, nothing done"
+    FULL = "507, nothing done"
     CUT_BEFORE = "the connection is cut, nothing done"
     CUT_AFTER = "done, then the connection is cut: without an answer, or in the middle of an object's content"
     CORRUPT = "one bit of an object's content is wrong, as received or as sent"
     HOLD = "waits for `release` before it reads what is sent"
+
+
+_REFUSALS = {
+    StoreFaultKind.UNAVAILABLE: (503, "Backend unavailable, by order of the test."),
+    StoreFaultKind.DENIED: (403, "the caller does not have storage access to the Google Cloud Storage object."),
+    StoreFaultKind.LOST: (404, "The specified bucket does not exist."),
+    StoreFaultKind.LIMITED: (429, "The rate of requests to this bucket is too high. Please reduce your request rate."),
+    StoreFaultKind.FULL: (507, "There is no storage left for this bucket."),
+}
 
 
 @dataclass
@@ -205,7 +217,9 @@ class ObjectStore(HttpEmulator):
             except ValueError:
                 raise ObjectStoreError(400, f"Invalid page token: {query['pageToken']}") from None
             prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+            first, end = query.get("startOffset", ""), query.get("endOffset")
             rest = [name for name in names if name.startswith(prefix) and name > after]
+            rest = [name for name in rest if first <= name and (end is None or name < end)]
             size = min(self.page_size, int(query.get("maxResults", self.page_size)))
             deeper = [name for name in rest[:size] if delimiter and delimiter in name.removeprefix(prefix)]
             items = [self.resource(bucket, name) for name in rest[:size] if name not in deeper]
@@ -305,10 +319,8 @@ class _Handler(EmulatorHandler):
             return _Answer(error.status, json.dumps(answer).encode(), {"Content-Type": "application/json"})
 
     def _admit(self, owner: ObjectStore, kind: StoreFaultKind | None) -> None:
-        if kind is StoreFaultKind.UNAVAILABLE:
-            raise ObjectStoreError(503, "Backend unavailable, by order of the test.")
-        if kind is StoreFaultKind.DENIED:
-            raise ObjectStoreError(403, "the caller does not have storage access to the Google Cloud Storage object.")
+        if kind in _REFUSALS:
+            raise ObjectStoreError(*_REFUSALS[kind])
         if owner.token is not None and self.headers.get("Authorization") != f"Bearer {owner.token}":
             raise ObjectStoreError(401, "Anonymous caller does not have storage access, or its token is not valid.")
 

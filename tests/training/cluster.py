@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,7 @@ class Cluster:
     heartbeat_s: int = 20
     standstill_s: int = 60
     options: tuple[str, ...] = ()  # more of them, for launch
+    own_environ: Sequence[Mapping[str, str]] = ()  # of each host
     python: str = sys.executable  # with MaxText
     launched: list[LaunchedHost] = field(default_factory=list[LaunchedHost])
 
@@ -115,6 +116,11 @@ class Cluster:
             host.end()
         return hosts
 
+    def own_records(self) -> list[list[dict[str, Any]]]:
+        """Of a run in a bucket, of which each host keeps its own: the lines of each host, over all starts."""
+        files = sorted(self.directory.glob("host */metrics/host-*.jsonl"))
+        return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
+
     def clean_up(self) -> None:
         for host in self.launched:
             if host.process.poll() is None:
@@ -129,6 +135,7 @@ class Cluster:
             "SLIPWAY_HOST_INDEX": str(index),
             "SLIPWAY_HOST_COUNT": str(spec.hosts),
             "SLIPWAY_COORDINATOR": coordinator,
+            **(self.own_environ[index] if self.own_environ else {}),
         }
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(

@@ -1,6 +1,7 @@
 """Lives of a training that comes to harm several times and has to end with the losses of one that did not.
 
-`make soak N=40 SEED=1` lives N of them: two hosts, real MaxText, on small file systems in user and mount namespaces.
+`make soak N=40 SEED=1` lives N of them: two hosts, real MaxText, on small file systems in user and mount namespaces; a
+quarter of them have their checkpoints in an emulated bucket.
 What comes when is drawn by seed and number, so that a life can be lived again alone; lives that are done are in a file
 and are not lived again. The last line says how many were bit-equal.
 """
@@ -8,6 +9,7 @@ and are not lived again. The last line says how many were bit-equal.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -19,9 +21,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from infra.emulators.object_store import StoreFaultKind
 from tests.training.cluster import PATIENCE_S, Cluster, LaunchedHost, record, wait_until
+from tests.training.emulated_bucket import OUTPUT, EmulatedBucket
 from tests.training.tiny import TINY, prepared_text
+from training.checkpoints import COMMITTED
 from training.data.identity import read_manifest
 from training.run_spec import DataSpec, RunSpec
 
@@ -39,16 +45,24 @@ _FIELDS = TINY | {
 
 @dataclass(frozen=True)
 class Trial:
-    """One life's hosts and disk while they run. `victim` is the host that comes to harm, where it is one."""
+    """One life's hosts and disk while they run. `victim` is the host that comes to harm, where it is one.
+
+    `bucket`, where the checkpoints are in one, has its objects on the disk.
+    """
 
     cluster: Cluster
     hosts: list[LaunchedHost]
     victim: int
     disk: Path
+    bucket: EmulatedBucket | None
 
-    def checkpoints(self) -> list[str]:
-        directory = self.disk / "run" / "checkpoints"
-        return [entry.name for entry in directory.iterdir()] if directory.is_dir() else []
+    def saves(self) -> bool:
+        """Whether a checkpoint is not finished."""
+        directory = self.bucket.checkpoints if self.bucket else self.disk / "run" / "checkpoints"
+        entries = list(directory.iterdir()) if directory.is_dir() else []
+        if self.bucket:
+            return any(entry.name.isdecimal() and not (entry / COMMITTED).exists() for entry in entries)
+        return any(_UNFINISHED in entry.name for entry in entries)
 
     def end(self) -> None:
         """Until all have ended, in whatever way."""
@@ -87,7 +101,7 @@ def freeze(trial: Trial) -> None:
 
 def tear(trial: Trial) -> None:
     """Killed in the middle of a save: the machine's, or one host's."""
-    wait_until("a save", lambda: any(_UNFINISHED in name for name in trial.checkpoints()))
+    wait_until("a save", trial.saves)
     (kill_all if trial.victim == 0 else kill_host)(trial)
 
 
@@ -110,9 +124,19 @@ def spoil_disk(trial: Trial) -> None:
     subprocess.run(["mount", "-o", "remount,rw", str(trial.disk)], check=True)
 
 
+def lose_bucket(trial: Trial) -> None:
+    """The victim's account loses sight of it."""
+    assert trial.bucket
+    trial.bucket.refuse(StoreFaultKind.LOST, [trial.victim])
+    trial.end()
+    trial.bucket.heal()
+
+
 HARMS: tuple[Callable[[Trial], None], ...] = (
     kill_host, kill_training, kill_all, terminate, freeze, tear, fill_disk, spoil_disk,
 )  # fmt: skip
+_OF_A_DISK = (fill_disk, spoil_disk)  # a life in a bucket loses that instead
+_SHARE_IN_BUCKETS = 0.25
 
 
 @dataclass(frozen=True)
@@ -131,31 +155,38 @@ class Lives:
         prepared_text(self.directory, self.directory / "data")
         disk = self._disk("reference")
         cluster = Cluster(self.directory / "hosts", self.directory / "cache")
-        for host in cluster.run(self._spec(disk)):
+        for host in cluster.run(self._spec(str(disk))):
             assert host.process.returncode == 0, host.log[-4000:]
-        (self.directory / "reference.json").write_text(json.dumps(_curves(disk)))
+        (self.directory / "reference.json").write_text(json.dumps(_curves(_on(disk))))
         self._unmount(disk)
 
     def live(self, number: int) -> str:
         """Empty, or what differs."""
         dice = random.Random(f"{self.seed} {number}")
         name = f"life {number}"
+        in_bucket = random.Random(f"{self.seed} {number} bucket").random() < _SHARE_IN_BUCKETS
         disk = self._disk(name)
+        bucket = EmulatedBucket(disk, HOSTS) if in_bucket else None
         cluster = Cluster(self.directory / name, self.directory / "cache", standstill_s=STANDSTILL_S)
-        told: list[str] = []
+        cluster.own_environ = bucket.environ if bucket else ()
+        spec = self._spec(OUTPUT if bucket else str(disk))
+        told = ["in a bucket"] if bucket else list[str]()
         began = time.monotonic()
         try:
-            for step in sorted(dice.sample(range(2, STEPS - 5), dice.randint(1, 3))):
-                harm, victim = dice.choice(HARMS), dice.randrange(HOSTS)
-                told.append(f"{harm.__name__} of host {victim} at step {step}")
-                hosts = cluster.start(self._spec(disk))
-                _wait_for_step(hosts, step)
-                harm(Trial(cluster, hosts, victim, disk))
-                for host in hosts:
-                    host.end()
-            for host in cluster.run(self._spec(disk)):
-                assert host.process.returncode == 0, host.log[-4000:]
-            found = _differences(json.loads((self.directory / "reference.json").read_text()), _curves(disk))
+            with bucket or contextlib.nullcontext():
+                for step in sorted(dice.sample(range(2, STEPS - 5), dice.randint(1, 3))):
+                    harm, victim = dice.choice(HARMS), dice.randrange(HOSTS)
+                    harm = lose_bucket if bucket and harm in _OF_A_DISK else harm
+                    told.append(f"{harm.__name__} of host {victim} at step {step}")
+                    hosts = cluster.start(spec)
+                    _wait_for_step(hosts, step)
+                    harm(Trial(cluster, hosts, victim, disk, bucket))
+                    for host in hosts:
+                        host.end()
+                for host in cluster.run(spec):
+                    assert host.process.returncode == 0, host.log[-4000:]
+            expected = json.loads((self.directory / "reference.json").read_text())
+            found = _differences(expected, _curves(cluster.own_records() if bucket else _on(disk)))
         finally:
             cluster.clean_up()
             self._unmount(disk)
@@ -165,10 +196,10 @@ class Lives:
             shutil.rmtree(self.directory / name)
         return found
 
-    def _spec(self, disk: Path) -> RunSpec:
+    def _spec(self, output: str) -> RunSpec:
         data = self.directory / "data"
         content = DataSpec(str(data), read_manifest(data).content, 2)
-        return RunSpec("soak", "run", "cpu", 1, HOSTS, 2, STEPS, str(disk), content, _FIELDS)
+        return RunSpec("soak", "run", "cpu", 1, HOSTS, 2, STEPS, output, content, _FIELDS)
 
     def _disk(self, name: str) -> Path:
         disk = self.directory / f"{name} disk"
@@ -194,17 +225,16 @@ def _wait_for_step(hosts: list[LaunchedHost], step: int) -> None:
 _CURVES = {"learning/loss": "loss", "eval/avg_loss": "held-out loss"}
 
 
-def _curves(disk: Path) -> list[list[tuple[str, int, float]]]:
+def _curves(records: list[list[dict[str, Any]]]) -> list[list[tuple[str, int, float]]]:
     """What was recorded of each host, steps that were done twice included: curve, step, value."""
     return [
-        [
-            (curve, int(line["step"]), line[key])
-            for line in record(disk, "run", host)
-            for key, curve in _CURVES.items()
-            if key in line
-        ]
-        for host in range(HOSTS)
+        [(curve, int(line["step"]), line[key]) for line in lines for key, curve in _CURVES.items() if key in line]
+        for lines in records
     ]
+
+
+def _on(disk: Path) -> list[list[dict[str, Any]]]:
+    return [record(disk, "run", host) for host in range(HOSTS)]
 
 
 def _differences(reference: list[list[tuple[str, int, float]]], found: list[list[tuple[str, int, float]]]) -> str:

@@ -29,8 +29,8 @@ from tests.training.cluster import (
 )
 from tests.training.small_disk import SmallDisk
 from tests.training.tiny import TINY, prepared_text
-from training.checkpoints import labels
 from training import paces
+from training.checkpoints import labels
 from training.data.identity import read_manifest
 from training.exit_codes import ExitCode
 from training.host_status import Phase

@@ -119,7 +119,8 @@ def test_a_compile_may_take_four_times_as_long_as_at_earlier_starts_and_ten_minu
 
 
 def test_a_restore_is_not_measured_by_a_start_that_had_none() -> None:
-    pace = Pace(LEAST, Measures({Activity.COMPILING: Took(20.0, 20.0)}), resumes=True)
+    pace = Pace(LEAST, Measures({Activity.COMPILING: Took(20.0, 20.0)}))
+    pace.resumes()
     pace.watched(0.0)
     assert pace.standstill(UNMEASURED_S) is None
     pace.step(13, 50.0)

@@ -7,7 +7,7 @@ import socket
 import pytest
 import requests
 
-from infra.emulators.object_store import ObjectStore
+from infra.emulators.object_store import ObjectStore, StoreFaultKind
 
 UPLOAD = "upload/storage/v1/b/bucket/o"
 
@@ -68,6 +68,25 @@ def test_a_generation_that_is_gone_and_a_range_beyond_the_end_are_told_from_the_
     assert (code, answer.content, answer.headers["Content-Range"]) == (206, b"te", "bytes 3-4/7")
     code, answer = asked(server, "GET", path, Range="bytes=7-")
     assert (code, said(answer)) == (416, "The requested range cannot be satisfied.")
+
+
+def test_names_are_listed_from_the_first_offset_to_before_the_last(server: ObjectStore) -> None:
+    """TensorStore lists a folder so, and gives no prefix."""
+    for name in ("a", "b/1", "b/2", "c"):
+        (server.root / "bucket" / name).parent.mkdir(exist_ok=True)
+        (server.root / "bucket" / name).write_bytes(b"content")
+    server.page_size = 10
+    code, answer = asked(server, "GET", "storage/v1/b/bucket/o?startOffset=b/&endOffset=b0")
+    assert (code, [item["name"] for item in answer.json()["items"]]) == (200, ["b/1", "b/2"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"), [(StoreFaultKind.LOST, 404), (StoreFaultKind.LIMITED, 429), (StoreFaultKind.FULL, 507)]
+)
+def test_a_call_that_is_refused_does_nothing(server: ObjectStore, kind: StoreFaultKind, status: int) -> None:
+    server.fail(kind)
+    assert asked(server, "POST", f"{UPLOAD}?uploadType=media&name=k", b"content")[0] == status
+    assert not (server.root / "bucket" / "k").exists()
 
 
 def test_an_upload_with_another_md5_is_refused(server: ObjectStore) -> None:
