@@ -212,7 +212,7 @@ def prepare(
     # MaxText lets M_<FIELD> variables change a run behind its run spec's back, so they do not reach it.
     # JAX keeps only programs that took a second to compile; each start would compile some thirty smaller ones anew.
     child = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    child |= bucket_clients.environment(options.standstill_s) if remote else {}
+    child |= bucket_clients.environment(options.standstill_s) if is_remote(spec.output_directory) else {}
     child |= {name: value for name, value in environ.items() if not name.startswith("M_")}
     child |= {variable.variable: variable.text for variable in flags if variable.flags}
     child["JAX_PLATFORMS"] = _JAX_PLATFORMS[spec.platform]

@@ -38,7 +38,18 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     numbers = (HOSTS, "", DEVICES, spec.devices, STEPS, spec.tokens_per_step)
     record = root / "out" / "run" / "metrics" / "host-1.jsonl"
     return Plan(
-        1, *numbers, str(root / "out" / "run" / "checkpoints"), "", str(record), 1, 1, 1, 0.0, data.directory, arguments
+        1,
+        *numbers,
+        str(root / "out" / "run" / "checkpoints"),
+        "",
+        str(record),
+        1,
+        1,
+        1,
+        0,
+        0.0,
+        data.directory,
+        arguments,
     )
 
 

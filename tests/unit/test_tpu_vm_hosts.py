@@ -49,7 +49,8 @@ def report(api: TpuApi, node: str, worker: int, **said: Any) -> None:
     now = time.time()
     status = HostStatus(Phase.TRAINING, started=now, updated=now, step=40, steps=1000, saved=25, eta_s=60.0)
     value = {"bundle": "b" * 16, "status": dataclasses.asdict(dataclasses.replace(status, **said))}
-    api.cloud.levers.set_guest_attribute(node, worker, GuestAttribute(*ATTRIBUTE.split("/"), json.dumps(value)))
+    namespace, key = ATTRIBUTE.split("/")
+    api.cloud.levers.set_guest_attribute(node, worker, GuestAttribute(namespace, key, json.dumps(value)))
 
 
 def hosts() -> list[HostView]:
