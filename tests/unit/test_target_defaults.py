@@ -72,9 +72,8 @@ def test_hosts_without_metrics_still_say_how_the_run_ended_and_where_it_lies() -
         ),
         (
             ["replay", "v6e-32", "--step", "7"],
-            "a replay is offered where hosts are processes of this machine (target local): stack 'v6e-32' is of target "
-            "tpu-vm, whose hosts this command does not reach yet; what is there says: "
-            "pulumi preview --stack v6e-32 --diff (docs/runbook.md)",
+            "a replay is offered where hosts are processes of this machine (target local): the target of stack "
+            "'v6e-32' does not offer `replay` (docs/runbook.md)",
         ),
         (
             ["backend", "init", "local"],
