@@ -179,6 +179,7 @@ def test_the_platforms_notice_saves_and_no_start_follows_while_it_stands(cluster
         spec, environ = spec_of(cluster.directory / "out", None, hosts=1), {"GCE_METADATA_HOST": server.host}
         [host] = cluster.start(dataclasses.replace(spec, steps=1_000_000), environ=environ)
         host.wait_for_step(5)
+        wait_until("its own word of it", lambda: is_training(host))  # without one a stop has nothing to save
         server.change("instance/preempted", "TRUE")
         assert host.end() == ExitCode.INTERRUPTED, host.log[-3000:]
         assert str(host.status.reason).startswith("the platform preempts this host: told to stop; ")
