@@ -97,7 +97,8 @@ class Cluster:
     heartbeat_s: int = 20
     standstill_s: int = 60
     options: tuple[str, ...] = ()  # more of them, for launch
-    own_environ: Sequence[Mapping[str, str]] = ()  # of each host
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])  # of all hosts
+    own_environ: Sequence[Mapping[str, str]] = ()  # of each
     python: str = sys.executable  # with MaxText
     launched: list[LaunchedHost] = field(default_factory=list[LaunchedHost])
 
@@ -145,7 +146,7 @@ class Cluster:
                     *self.options,
                 ],
                 cwd=ROOT,
-                env=plain_environment() | own | dict(environ),
+                env={**plain_environment(), **self.environ, **own, **environ},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -1,7 +1,7 @@
 """Lives of a training that comes to harm several times and has to end with the losses of one that did not.
 
-`make soak N=40 SEED=1` lives N of them: two hosts, real MaxText, on small file systems in user and mount namespaces; a
-quarter of them have their checkpoints in an emulated bucket.
+`make soak N=40 SEED=1` lives N of them: two hosts, real MaxText, on small file systems in user and mount namespaces. In
+half of them each host is a slice, in the others both are one; a quarter have their checkpoints in an emulated bucket.
 What comes when is drawn by seed and number, so that a life can be lived again alone; lives that are done are in a file
 and are not lived again. The last line says how many were bit-equal.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import random
@@ -18,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,12 @@ from typing import Any
 from infra.emulators.object_store import StoreFaultKind
 from tests.training.cluster import PATIENCE_S, Cluster, LaunchedHost, record, wait_until
 from tests.training.emulated_bucket import OUTPUT, EmulatedBucket
+from tests.training.patched_maxtext import patch_into
 from tests.training.tiny import TINY, prepared_text
 from training.checkpoints import COMMITTED
 from training.data.identity import read_manifest
-from training.run_spec import DataSpec, RunSpec
+from training.exit_codes import ExitCode
+from training.run_spec import DataSpec, MaxTextValue, RunSpec
 
 STEPS, SAVE_EVERY, HOSTS = 60, 7, 2
 STANDSTILL_S = 10
@@ -51,10 +54,16 @@ class Trial:
     """
 
     cluster: Cluster
+    spec: RunSpec
     hosts: list[LaunchedHost]
     victim: int
     disk: Path
     bucket: EmulatedBucket | None
+    not_compared: list[list[int]]  # of each host: lines of its record
+
+    def records(self) -> list[list[dict[str, Any]]]:
+        """Of each host, over all starts."""
+        return self.cluster.own_records() if self.bucket else [record(self.disk, "run", host) for host in range(HOSTS)]
 
     def saves(self) -> bool:
         """Whether a checkpoint is not finished."""
@@ -132,8 +141,21 @@ def lose_bucket(trial: Trial) -> None:
     trial.bucket.heal()
 
 
+def spoil_numbers(trial: Trial) -> None:
+    """All are stopped, and started with a learning rate after whose first step, if one is left, no parameter is one."""
+    terminate(trial)
+    trial.end()
+    before = [len(lines) for lines in trial.records()]
+    rates: dict[str, MaxTextValue] = {"learning_rate": 1e30, "warmup_steps_fraction": 0.0}
+    spoiling = dataclasses.replace(trial.spec, maxtext={**trial.spec.maxtext, **rates})
+    for host in trial.cluster.run(spoiling):
+        assert host.process.returncode in (ExitCode.REPEATED, ExitCode.FINISHED), host.log[-4000:]
+    for lines, first, not_compared in zip(trial.records(), before, trial.not_compared, strict=True):
+        not_compared += range(first, len(lines))
+
+
 HARMS: tuple[Callable[[Trial], None], ...] = (
-    kill_host, kill_training, kill_all, terminate, freeze, tear, fill_disk, spoil_disk,
+    kill_host, kill_training, kill_all, terminate, freeze, tear, fill_disk, spoil_disk, spoil_numbers,
 )  # fmt: skip
 _OF_A_DISK = (fill_disk, spoil_disk)  # a life in a bucket loses that instead
 _SHARE_IN_BUCKETS = 0.25
@@ -141,52 +163,48 @@ _SHARE_IN_BUCKETS = 0.25
 
 @dataclass(frozen=True)
 class Lives:
-    """`directory` keeps the data, the compiled programs and the life without harm; disks are mounted in it."""
+    """`directory` keeps the data, the compiled programs and the lives without harm; disks are mounted in it."""
 
     directory: Path
     seed: int
 
     def prepare(self) -> None:
         """What all lives share, once."""
-        if (self.directory / "reference.json").exists():
-            return
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self.directory.mkdir(parents=True)
-        prepared_text(self.directory, self.directory / "data")
-        disk = self._disk("reference")
-        cluster = Cluster(self.directory / "hosts", self.directory / "cache")
-        for host in cluster.run(self._spec(str(disk))):
-            assert host.process.returncode == 0, host.log[-4000:]
-        (self.directory / "reference.json").write_text(json.dumps(_curves(_on(disk))))
-        self._unmount(disk)
+        if not (self.directory / "prepared").exists():
+            shutil.rmtree(self.directory, ignore_errors=True)
+            (self.directory / "patched").mkdir(parents=True)
+            prepared_text(self.directory, self.directory / "data")
+            patch_into(self.directory / "patched")
+            (self.directory / "prepared").touch()
 
     def live(self, number: int) -> str:
         """Empty, or what differs."""
         dice = random.Random(f"{self.seed} {number}")
+        steps = sorted(dice.sample(range(2, STEPS - 5), dice.randint(1, 3)))
+        harms = [(dice.choice(HARMS), dice.randrange(HOSTS)) for _ in steps]
+        slices, in_bucket = dice.choice((1, HOSTS)), dice.random() < _SHARE_IN_BUCKETS
+        expected = self._without_harm(slices)
         name = f"life {number}"
-        in_bucket = random.Random(f"{self.seed} {number} bucket").random() < _SHARE_IN_BUCKETS
         disk = self._disk(name)
         bucket = EmulatedBucket(disk, HOSTS) if in_bucket else None
-        cluster = Cluster(self.directory / name, self.directory / "cache", standstill_s=STANDSTILL_S)
+        cluster = self._cluster(name, STANDSTILL_S)
         cluster.own_environ = bucket.environ if bucket else ()
-        spec = self._spec(OUTPUT if bucket else str(disk))
-        told = ["in a bucket"] if bucket else list[str]()
+        spec = self._spec(slices, OUTPUT if bucket else str(disk))
+        told = [f"{slices} slices"] * (slices > 1) + ["in a bucket"] * in_bucket
         began = time.monotonic()
+        trial = Trial(cluster, spec, [], 0, disk, bucket, [[] for _ in range(HOSTS)])
         try:
             with bucket or contextlib.nullcontext():
-                for step in sorted(dice.sample(range(2, STEPS - 5), dice.randint(1, 3))):
-                    harm, victim = dice.choice(HARMS), dice.randrange(HOSTS)
+                for step, (harm, victim) in zip(steps, harms, strict=True):
                     harm = lose_bucket if bucket and harm in _OF_A_DISK else harm
                     told.append(f"{harm.__name__} of host {victim} at step {step}")
-                    hosts = cluster.start(spec)
-                    _wait_for_step(hosts, step)
-                    harm(Trial(cluster, hosts, victim, disk, bucket))
-                    for host in hosts:
-                        host.end()
+                    trial = dataclasses.replace(trial, hosts=cluster.start(spec), victim=victim)
+                    _wait_for_step(trial.hosts, step)
+                    harm(trial)
+                    trial.end()
                 for host in cluster.run(spec):
                     assert host.process.returncode == 0, host.log[-4000:]
-            expected = json.loads((self.directory / "reference.json").read_text())
-            found = _differences(expected, _curves(cluster.own_records() if bucket else _on(disk)))
+            found = _differences(expected, _curves(trial.records(), trial.not_compared))
         finally:
             cluster.clean_up()
             self._unmount(disk)
@@ -196,10 +214,27 @@ class Lives:
             shutil.rmtree(self.directory / name)
         return found
 
-    def _spec(self, output: str) -> RunSpec:
+    def _without_harm(self, slices: int) -> list[list[tuple[str, int, float]]]:
+        """The curves of such a life, which is lived once."""
+        name = f"reference of {slices}"
+        file = self.directory / f"{name}.json"
+        if not file.exists():
+            disk = self._disk(name)
+            for host in self._cluster(name, 60).run(self._spec(slices, str(disk))):
+                assert host.process.returncode == 0, host.log[-4000:]
+            records = [record(disk, "run", host) for host in range(HOSTS)]
+            file.write_text(json.dumps(_curves(records, [[] for _ in records])))
+            self._unmount(disk)
+        return json.loads(file.read_text())
+
+    def _cluster(self, name: str, standstill_s: int) -> Cluster:
+        patched = {"PYTHONPATH": str(self.directory / "patched")}  # slices of CPU devices are a patch of ours
+        return Cluster(self.directory / name, self.directory / "cache", standstill_s=standstill_s, environ=patched)
+
+    def _spec(self, slices: int, output: str) -> RunSpec:
         data = self.directory / "data"
         content = DataSpec(str(data), read_manifest(data).content, 2)
-        return RunSpec("soak", "run", "cpu", 1, HOSTS, 2, STEPS, output, content, _FIELDS)
+        return RunSpec("soak", "run", "cpu", slices, HOSTS // slices, 2, STEPS, output, content, _FIELDS)
 
     def _disk(self, name: str) -> Path:
         disk = self.directory / f"{name} disk"
@@ -225,16 +260,19 @@ def _wait_for_step(hosts: list[LaunchedHost], step: int) -> None:
 _CURVES = {"learning/loss": "loss", "eval/avg_loss": "held-out loss"}
 
 
-def _curves(records: list[list[dict[str, Any]]]) -> list[list[tuple[str, int, float]]]:
+def _curves(
+    records: Sequence[Sequence[dict[str, Any]]], not_compared: Sequence[Sequence[int]]
+) -> list[list[tuple[str, int, float]]]:
     """What was recorded of each host, steps that were done twice included: curve, step, value."""
     return [
-        [(curve, int(line["step"]), line[key]) for line in lines for key, curve in _CURVES.items() if key in line]
-        for lines in records
+        [
+            (curve, int(line["step"]), line[key])
+            for number, line in enumerate(lines)
+            for key, curve in _CURVES.items()
+            if key in line and number not in left_out
+        ]
+        for lines, left_out in zip(records, not_compared, strict=True)
     ]
-
-
-def _on(disk: Path) -> list[list[dict[str, Any]]]:
-    return [record(disk, "run", host) for host in range(HOSTS)]
 
 
 def _differences(reference: list[list[tuple[str, int, float]]], found: list[list[tuple[str, int, float]]]) -> str:

@@ -5,11 +5,8 @@ Everything runs in processes of its own, with the installed MaxText or with a pa
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,11 +19,9 @@ from array_record.python.array_record_module import ArrayRecordWriter
 from maxtext.input_pipeline.protos import example_pb2
 
 from tests.training.cluster import PATIENCE_S, ROOT, XLA_FLAGS, Cluster, free_port, losses, plain_environment
+from tests.training.patched_maxtext import INSTALLED, patch_into
 from training.exit_codes import ExitCode
 from training.run_spec import MaxTextValue, RunSpec
-
-PATCHES = ROOT / "training" / "patches" / "maxtext-0.2.5"
-INSTALLED = Path(str(importlib.metadata.distribution("maxtext").locate_file("maxtext")))
 
 
 @dataclass(frozen=True)
@@ -66,17 +61,8 @@ def answers(output: str) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def patched(tmp_path_factory: pytest.TempPathFactory) -> MaxText:
-    """A copy of the installed MaxText, which must be as published, with every patch in it."""
     directory = tmp_path_factory.mktemp("patched")
-    for line in (PATCHES / "files.sha256").read_text().splitlines():
-        digest, path = line.split("  ")
-        assert hashlib.sha256((INSTALLED.parent / path).read_bytes()).hexdigest() == digest, (
-            f"{path} is not as published"
-        )
-    shutil.copytree(INSTALLED, directory / "maxtext")
-    for patch in sorted(PATCHES.glob("*.patch")):
-        apart = plain_environment() | {"GIT_CEILING_DIRECTORIES": str(directory.parent)}
-        subprocess.run(["git", "apply", str(patch)], cwd=directory, env=apart, check=True)
+    patch_into(directory)
     return MaxText(directory)
 
 
