@@ -38,6 +38,11 @@ class BucketError:
         """Whether the same request may succeed later, with nothing changed."""
         return self.status is None or self.status in _PASSING
 
+    @property
+    def is_loss(self) -> bool:
+        """Whether what was asked for is not there: a bucket, or an object that had been written."""
+        return self.status == 404
+
     def __str__(self) -> str:
         bucket = f"gs://{self.name}" if self.name else "the bucket"
         said = f": {self.said}" if self.said else ""

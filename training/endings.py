@@ -12,7 +12,6 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from http import HTTPStatus
 from typing import Any
 
 from training.bucket_errors import bucket_error
@@ -108,7 +107,7 @@ def of_error(error: BaseException, stop_reason: str | None, hosts: int = 1) -> E
     if "Read-only file system" in text:
         return _failed(f"the disk cannot be written any more: {sentence(error)}; the previous checkpoint stands")
     if of_a_bucket := bucket_error(chain):
-        stands = "" if of_a_bucket.status == HTTPStatus.NOT_FOUND else "; the previous checkpoint stands"
+        stands = "" if of_a_bucket.is_loss else "; the previous checkpoint stands"
         reason = f"{_shortened(str(of_a_bucket))}{stands}"
         return _failed(reason, Cause.OUTSIDE if of_a_bucket.passes else Cause.TRAINING)
     if "RESOURCE_EXHAUSTED" in text:
