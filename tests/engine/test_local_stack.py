@@ -19,6 +19,8 @@ from tests.engine.clone import Clone, said
 from tests.engine.project import kill_engine, until
 from training.host_status import HostStatus, Phase, read_status
 
+SAVE_EVERY = 20  # a save costs some ten steps, and nobody waits for these trainings
+
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
@@ -37,7 +39,7 @@ def test_the_road(clone: Clone) -> None:
         "data": "corpus/*.txt",
         "data_options": {"heldout_fraction": 0.2, "max_epochs": 100},
         "on_destroy": "delete",
-        "training": {"checkpoint_period": 5},
+        "training": {"checkpoint_period": SAVE_EVERY},
     }
     work = clone.work("local.road")
 
@@ -52,7 +54,7 @@ def test_the_road(clone: Clone) -> None:
     # A killed host is named by the other, and up resumes.
     status = clone.status("local.road")
     run, victim = Path(status["run_directory"]), status["hosts"][1]["pid"]
-    until(lambda: (run / "checkpoints" / "5").is_dir(), "a checkpoint")
+    until(lambda: (run / "checkpoints" / str(SAVE_EVERY)).is_dir(), "a checkpoint")
     for process in processes.labelled(work / "hosts" / "1"):
         process.send_signal(signal.SIGKILL)
     until(lambda: not processes.labelled(work), "host 0 has noticed")
@@ -65,7 +67,7 @@ def test_the_road(clone: Clone) -> None:
     again = clone.pulumi("up", "local.road")
     assert again.returncode == 0, said(again)
     assert re.search(r"training tokens: \d+\.\d", said(again)), "the share of an epoch is said before anything starts"
-    until(lambda: goes_on(clone, "local.road", 5), "training goes on past the checkpoint")
+    until(lambda: goes_on(clone, "local.road", SAVE_EVERY), "training goes on past the checkpoint")
     assert clone.status("local.road")["hosts"][1]["pid"] != victim
 
     # A stop saves, and the run goes on from there to another end.
@@ -137,7 +139,7 @@ def test_names_stop_start_and_what_is_kept(clone: Clone) -> None:
     """A second up is refused, Ctrl-C of watch stops nothing, another model is a new run, destroy keeps its work."""
     elsewhere = clone.directory.parent / "another disk"
     one_host: dict[str, Any] = {"accelerator": "cpu-2", "steps": 4000, "runs": str(elsewhere)}
-    mesh = {"ici_data_parallelism": 1, "ici_fsdp_parallelism": 2, "checkpoint_period": 5}
+    mesh = {"ici_data_parallelism": 1, "ici_fsdp_parallelism": 2, "checkpoint_period": SAVE_EVERY}
     work = clone.work("local.names")
     clone.stack("local.names", mesh, **one_host)
     engine = clone_engine(clone, "up", "local.names")
@@ -179,7 +181,7 @@ def test_names_stop_start_and_what_is_kept(clone: Clone) -> None:
     assert clone.run("slipway", "stop", "local.names").returncode == 0
     assert clone.status("local.names")["phase"] == "interrupted"
     assert clone.run("slipway", "start", "local.names").returncode == 0
-    until(lambda: (run / "checkpoints" / "5").is_dir(), "a checkpoint")
+    until(lambda: (run / "checkpoints" / str(SAVE_EVERY)).is_dir(), "a checkpoint")
 
     assert clone.run("slipway", "logs", "local.names", "--host", "0").stdout
 
@@ -192,7 +194,7 @@ def test_names_stop_start_and_what_is_kept(clone: Clone) -> None:
     assert f"kept checkpoints and metrics in {run.parent}" in said(destroyed)
     assert processes.labelled(work) == []
     assert not (work / "hosts").exists()
-    assert (run / "checkpoints" / "5").is_dir()
+    assert (run / "checkpoints" / str(SAVE_EVERY)).is_dir()
     assert clone.run("slipway", "purge", "local.names", "--yes").returncode == 0
     assert not run.exists()
 

@@ -22,6 +22,7 @@ from training.run_spec import RunSpec
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 900.0  # a deadline for a loaded machine, not an expectation
 # Compiling takes half of a small run's processor time, and LLVM's optimisations most of that; no test needs them.
+COMPILED = ROOT / ".slipway" / "suite" / "compiled"  # programs, of this run of the tests and of the next
 XLA_FLAGS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 

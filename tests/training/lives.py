@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.emulators.object_store import StoreFaultKind
-from tests.training.cluster import PATIENCE_S, Cluster, LaunchedHost, record, wait_until
+from tests.training.cluster import COMPILED, PATIENCE_S, Cluster, LaunchedHost, record, wait_until
 from tests.training.emulated_bucket import OUTPUT, EmulatedBucket
 from tests.training.patched_maxtext import patch_into
 from tests.training.tiny import TINY, prepared_text
@@ -163,7 +163,7 @@ _SHARE_IN_BUCKETS = 0.25
 
 @dataclass(frozen=True)
 class Lives:
-    """`directory` keeps the data, the compiled programs and the lives without harm; disks are mounted in it."""
+    """`directory` keeps the data and the lives without harm; disks are mounted in it."""
 
     directory: Path
     seed: int
@@ -229,7 +229,7 @@ class Lives:
 
     def _cluster(self, name: str, standstill_s: int) -> Cluster:
         patched = {"PYTHONPATH": str(self.directory / "patched")}  # slices of CPU devices are a patch of ours
-        return Cluster(self.directory / name, self.directory / "cache", standstill_s=standstill_s, environ=patched)
+        return Cluster(self.directory / name, COMPILED, standstill_s=standstill_s, environ=patched)
 
     def _spec(self, slices: int, output: str) -> RunSpec:
         data = self.directory / "data"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.emulators.object_store import StoreFaultKind
-from tests.training.cluster import Cluster, LaunchedHost, losses, wait_until
+from tests.training.cluster import COMPILED, Cluster, LaunchedHost, losses, wait_until
 from tests.training.emulated_bucket import OUTPUT, EmulatedBucket
 from tests.training.tiny import TINY
 from training.endings import Cause
@@ -20,11 +20,6 @@ STEPS, SAVE_EVERY = 20, 4
 FIELDS = TINY | {"checkpoint_period": SAVE_EVERY, "learning_rate_schedule_steps": 1000, "dropout_rate": 0.1}
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
 def bucket(tmp_path: Path) -> Iterator[EmulatedBucket]:
     with EmulatedBucket(tmp_path / "buckets") as bucket:
@@ -32,8 +27,8 @@ def bucket(tmp_path: Path) -> Iterator[EmulatedBucket]:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, cache: Path, bucket: EmulatedBucket) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path, cache, own_environ=bucket.environ)
+def cluster(tmp_path: Path, bucket: EmulatedBucket) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, COMPILED, own_environ=bucket.environ)
     yield cluster
     cluster.clean_up()
 
@@ -67,7 +62,7 @@ def test_a_run_in_a_bucket_ends_by_a_refusal_and_resumes_with_the_losses_of_one_
         assert (host.status.resumed_from, host.status.step) == (saved, longer)
     assert bucket.completed() == longer
     disk = cluster.directory / "disk"
-    straight = Cluster(cluster.directory / "straight", cluster.cache).run(spec_of(longer, str(disk)))
+    straight = Cluster(cluster.directory / "straight", COMPILED).run(spec_of(longer, str(disk)))
     for index, lines in enumerate(cluster.own_records()):
         assert straight[index].process.returncode == ExitCode.FINISHED
         found = {int(line["step"]): line["learning/loss"] for line in lines if line["step"] < longer}

@@ -18,6 +18,7 @@ import pytest
 
 from tests.emulators.metadata_server import MetadataServer
 from tests.training.cluster import (
+    COMPILED,
     ROOT,
     Cluster,
     LaunchedHost,
@@ -54,14 +55,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataSpec:
     return prepared_text(root, root / "prepared [1]")
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def cluster(tmp_path: Path, cache: Path) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path, cache)
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, COMPILED)
     yield cluster
     cluster.clean_up()
 
@@ -82,9 +78,9 @@ class Straight:
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory, cache: Path, data: DataSpec) -> Iterator[Straight]:
+def straight(tmp_path_factory: pytest.TempPathFactory, data: DataSpec) -> Iterator[Straight]:
     directory = tmp_path_factory.mktemp("straight")
-    cluster = Cluster(directory, cache)
+    cluster = Cluster(directory, COMPILED)
     spec = spec_of(directory / "out", data)
     yield Straight(spec, directory / "out", cluster.run(spec))
     cluster.clean_up()
@@ -454,9 +450,9 @@ def records(metrics: Path) -> list[str]:
     return said
 
 
-def test_full_disk_ends_both_hosts(tmp_path: Path, cache: Path) -> None:
+def test_full_disk_ends_both_hosts(tmp_path: Path) -> None:
     """One host's write failed in a thread of Orbax, the other waited for it in a barrier of 1,200 s."""
-    trial = SmallDisk(tmp_path, cache)
+    trial = SmallDisk(tmp_path, COMPILED)
     for status in trial.run(spec_of(trial.disk, None, checkpoint_period=4), "3m"):
         assert status.phase is Phase.FAILED
         assert "no space left on the disk: " in str(status.reason) and STANDS in str(status.reason)
@@ -464,10 +460,10 @@ def test_full_disk_ends_both_hosts(tmp_path: Path, cache: Path) -> None:
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_disk_that_one_host_may_not_write_is_named_on_the_other(tmp_path: Path, cache: Path, index: int) -> None:
+def test_a_disk_that_one_host_may_not_write_is_named_on_the_other(tmp_path: Path, index: int) -> None:
     """After the first checkpoint, as a kernel does that has met an error of the disk."""
     until = "until [ -d $DISK/run/checkpoints/4 ]; do sleep 0.1; done"
-    trial = SmallDisk(tmp_path, cache)
+    trial = SmallDisk(tmp_path, COMPILED)
     spec = spec_of(trial.disk, None, checkpoint_period=4)
     statuses = trial.run(spec, "500m", f"{until}; nsenter -t $pid{index} -m mount -o remount,ro,bind $DISK")
     own, other = str(statuses[index].reason), str(statuses[1 - index].reason)

@@ -18,7 +18,7 @@ import pytest
 from array_record.python.array_record_module import ArrayRecordWriter
 from maxtext.input_pipeline.protos import example_pb2
 
-from tests.training.cluster import PATIENCE_S, ROOT, XLA_FLAGS, Cluster, free_port, losses, plain_environment
+from tests.training.cluster import COMPILED, PATIENCE_S, ROOT, XLA_FLAGS, Cluster, free_port, losses, plain_environment
 from tests.training.patched_maxtext import INSTALLED, patch_into
 from training.exit_codes import ExitCode
 from training.run_spec import MaxTextValue, RunSpec
@@ -135,7 +135,7 @@ def test_run_of_two_slices_trains_through_launch(patched: MaxText, tmp_path: Pat
     for name, _, size in (field.partition("=") for field in TINY if field.startswith(sizes)):
         maxtext[name] = int(size)
     spec = RunSpec("test", "run", "cpu", 2, 1, 2, 2, str(tmp_path / "out"), None, maxtext)
-    cluster = Cluster(tmp_path, tmp_path / "cache")
+    cluster = Cluster(tmp_path, COMPILED)
     try:
         hosts = cluster.run(spec, {"PYTHONPATH": str(patched.directory)})
     finally:
