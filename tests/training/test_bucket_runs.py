@@ -50,6 +50,7 @@ def wait_for_checkpoint(bucket: EmulatedBucket, hosts: list[LaunchedHost]) -> No
     wait_until("the first checkpoint", there)
 
 
+@pytest.mark.sample(0)  # a life in test_lives.py is in a bucket
 def test_a_run_in_a_bucket_ends_by_a_refusal_and_resumes_with_the_losses_of_one_on_a_disk(
     cluster: Cluster, bucket: EmulatedBucket
 ) -> None:

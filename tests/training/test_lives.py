@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.suite.soak import SOAK
 from tests.training.cluster import ROOT, plain_environment
 
-# Told to stop; a host killed, then one in the middle of a save; no room on the disk.
+# Told to stop; in a bucket, a host killed, then one in the middle of a save; no room on the disk.
 _SEED = "3504"
 
 
