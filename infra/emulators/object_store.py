@@ -1,4 +1,4 @@
-"""Cloud Storage's JSON API over real HTTP, as far as Google's client and `curl` in our scripts use it.
+"""Cloud Storage's JSON API over real HTTP, as far as Google's client, gcsfs, TensorStore and our `curl` use it.
 
 Owns: buckets (directories of `root`), objects (files in them), uploads of all three kinds with their preconditions and
 checksums, pages, and faults at a chosen call. Refuses to own versions, access control lists and everything else.

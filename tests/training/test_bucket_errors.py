@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from fsspec.exceptions import FSTimeoutError
 from gcsfs.retry import HttpError
@@ -9,7 +11,7 @@ from google.api_core.exceptions import from_http_status
 from orbax.checkpoint._src.serialization import tensorstore_utils
 from requests.exceptions import ProxyError
 
-from training.bucket_clients import patience
+from training.bucket_clients import environment, patience
 from training.bucket_errors import bucket_error
 from training.endings import Cause, is_lost_host, of_error
 from training.trainer import limit_retries
@@ -114,6 +116,12 @@ def test_a_request_is_given_up_before_a_save_is_called_a_standstill(
     assert (found.retries, found.answer_s) == (retries, answer_s)
     waits = sum(2**retry + 1 for retry in range(retries))
     assert waits + (retries + 1) * answer_s <= standstill_s
+
+
+def test_the_other_clients_have_their_limits_from_the_environment() -> None:
+    given = environment(60)
+    assert given["TENSORSTORE_CURL_LOW_SPEED_TIME_SECONDS"] == "6"
+    assert json.loads(given["FSSPEC_GCS"]) == {"requests_timeout": 30}
 
 
 @pytest.mark.parametrize("use_ocdbt", [True, False])
