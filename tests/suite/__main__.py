@@ -30,6 +30,7 @@ from tests.suite import soak, times
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".slipway" / "suite"
 HOSTS = "tests/training"
+_LAUNCHES = f"{HOSTS}/test_launch.py"  # takes half of the hosts' time, much of which it waits
 OPERATORS = ("tests/unit", "tests/engine")
 _WORKERS = ("-n", "3")  # on two cores: lives of stacks wait for a third of their time
 MOST_REPEATED = 5
@@ -82,8 +83,9 @@ def sessions(tests: Sequence[str], arguments: Sequence[str]) -> list[Session]:
     if hosts or not tests:
         python = subprocess.run(["tools/host-env.sh"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-        command = (python.strip(), "-m", "pytest", *(hosts or [HOSTS]), *arguments)
-        found.append(Session("hosts", command, (("PATH", path),)))
+        parts = {"hosts": hosts} if hosts else {"launches": [_LAUNCHES], "hosts": [HOSTS, f"--ignore={_LAUNCHES}"]}
+        for name, part in parts.items():
+            found.append(Session(name, (python.strip(), "-m", "pytest", *part, *arguments), (("PATH", path),)))
     return found
 
 

@@ -90,6 +90,12 @@ def test_names_go_to_the_environment_that_has_what_they_import() -> None:
     assert hosts.command[0] == str(ROOT / ".slipway" / "env" / "dev" / "bin" / "python")
 
 
+def test_all_tests_of_hosts_run_and_each_once() -> None:
+    _, launches, others = (session.command[3:] for session in sessions([], []))
+    assert launches == ("tests/training/test_launch.py",)
+    assert others == ("tests/training", "--ignore=tests/training/test_launch.py")
+
+
 def test_the_quick_suite_is_the_unit_tests_unless_others_are_named() -> None:
     (quick,) = sessions(chosen("", quick=True), [])
     assert quick.command[3] == "tests/unit"
