@@ -79,8 +79,11 @@ class LocalHosts(Hosts):
     def replay(self, step: int) -> int:
         """By what the hosts have installed. Raises TargetError while they run, or before they have begun."""
         every = self._states()
-        if any(host.record.process() for host in every):
+        if any(host.phase in RUNNING for host in every):
             raise TargetError(f"stack '{self.stack}' is running; first run: slipway stop {self.stack}")
+        for host in every:
+            if process := host.record.process():
+                process.wait()  # it has said its last word, and takes leave of the others or writes what a bad step read
         first = next(iter(every), None)
         bundle = first.directory / "bundle" if first else Path()  # as bootstrap.sh links it
         if first is None or not (bundle / "training" / "replay.py").exists():
