@@ -51,7 +51,7 @@ class BucketError:
 
 def bucket_error(chain: Sequence[BaseException]) -> BucketError | None:
     """Of an error and its causes; an answer tells more than that there was none."""
-    answers = [answer for link in chain if (answer := _read(link))]
+    answers = [answer for link in chain if (answer := _read(link) or (_missing(link) if link is chain[0] else None))]
     if not answers:
         return None
     status, said = next((answer for answer in answers if answer[0]), answers[-1])
@@ -70,11 +70,15 @@ def _read(error: BaseException) -> tuple[int | None, str] | None:
         return int(answer[1]), answer[2]
     if refused := _FORBIDDEN.fullmatch(text):
         return 403, refused[1]
-    if isinstance(error, FileNotFoundError) and (missing := _NOT_FOUND.fullmatch(text)):
-        return 404, f"there is no {missing[1]}"
-    if _NOTHING_READ.match(text):
-        return 404, "an object that was written is not there"
     if type(error).__module__.partition(".")[0] not in _CLIENTS:
         return None
     code = getattr(error, "code", None)  # gcsfs's, which it adds to its message
     return (int(code), text.removesuffix(f", {code}")) if code else (None, text or type(error).__name__)
+
+
+def _missing(error: BaseException) -> tuple[int, str] | None:
+    """An object that was asked for in vain, which is an end only where nobody has taken it for something else."""
+    text = str(error)
+    if isinstance(error, FileNotFoundError) and (missing := _NOT_FOUND.fullmatch(text)):
+        return 404, f"there is no {missing[1]}"
+    return (404, "an object that was written is not there") if _NOTHING_READ.match(text) else None

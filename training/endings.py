@@ -93,7 +93,7 @@ def unreadable_data(text: str) -> str:
 def is_lost_host(error: BaseException) -> bool:
     """Whether it is an exchange with another host that failed, not one with a store."""
     text = str(error)
-    of_a_store = _OF_A_STORE.search(text) or bucket_error(_chain(error))
+    of_a_store = _OF_A_STORE.search(text) or bucket_error([error])
     return any(word in text for word in _LOST_HOST) and not of_a_store
 
 
@@ -106,7 +106,8 @@ def of_error(error: BaseException, stop_reason: str | None, hosts: int = 1) -> E
         return _failed(f"no space left on the disk: {sentence(error)}; the previous checkpoint stands")
     if "Read-only file system" in text:
         return _failed(f"the disk cannot be written any more: {sentence(error)}; the previous checkpoint stands")
-    if of_a_bucket := bucket_error(chain):
+    lost_host = hosts > 1 and is_lost_host(error)
+    if not lost_host and (of_a_bucket := bucket_error(chain)):
         stands = "" if of_a_bucket.is_loss else "; the previous checkpoint stands"
         reason = f"{_shortened(str(of_a_bucket))}{stands}"
         return _failed(reason, Cause.OUTSIDE if of_a_bucket.passes else Cause.TRAINING)
@@ -114,7 +115,7 @@ def of_error(error: BaseException, stop_reason: str | None, hosts: int = 1) -> E
         return _failed(f"out of device memory: {sentence(error)}")
     if stop_reason and isinstance(error, SystemExit):
         return _failed(f"{stop_reason.rstrip('.')}: lower the learning rate or look at the data")
-    return _failed(sentence(error), Cause.LOST_HOST if hosts > 1 and is_lost_host(error) else _cause_of(text))
+    return _failed(sentence(error), Cause.LOST_HOST if lost_host else _cause_of(text))
 
 
 def of_process(code: int, stderr: str, plan: Plan, stopping: bool) -> Ending:

@@ -103,6 +103,19 @@ def test_the_bucket_is_found_below_what_maxtext_makes_of_it() -> None:
     assert of_error(error, None).reason == f"gs://bucket answers 403: {DENIED}{STANDS}"
 
 
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (ValueError("Incompatible shapes: (4, 503) and (4, 504)"), Cause.TRAINING),
+        (RuntimeError("UNAVAILABLE: Gloo all-reduce failed: Connection closed by peer"), Cause.LOST_HOST),
+    ],
+)
+def test_an_object_that_was_looked_for_in_vain_before_is_not_what_ended_it(error: Exception, cause: Cause) -> None:
+    error.__context__ = FileNotFoundError("b/bucket/o")
+    ending = of_error(error, None, hosts=2)
+    assert (ending.reason, ending.cause) == (f"{type(error).__name__}: {error}", cause)
+
+
 @pytest.mark.parametrize("error", [FileNotFoundError(2, "No such file or directory", "a/b/o"), ValueError("403")])
 def test_what_is_of_no_bucket_is_left_to_others(error: Exception) -> None:
     assert bucket_error([error]) is None
