@@ -139,8 +139,10 @@ class _End:
         self._taken.acquire()
 
     def _obey(self) -> None:
-        for line in sys.stdin.buffer:
-            self.ask(Ending.of(json.loads(line)))
+        # Not sys.stdin, whose lock this thread would hold at the end of the interpreter, which aborts then.
+        with open(0, "rb", buffering=0, closefd=False) as orders:
+            for line in orders:
+                self.ask(Ending.of(json.loads(line)))
 
     def _wait(self, plan: Plan, directory: Path, observer: Observer) -> None:
         ending = self._asked.get()

@@ -83,7 +83,7 @@ class LocalHosts(Hosts):
             raise TargetError(f"stack '{self.stack}' is running; first run: slipway stop {self.stack}")
         for host in every:
             if process := host.record.process():
-                process.wait()  # it has said its last word, and takes leave of the others or writes what a bad step read
+                process.wait()  # after its last word it takes leave of the others, or writes what a bad step read
         first = next(iter(every), None)
         bundle = first.directory / "bundle" if first else Path()  # as bootstrap.sh links it
         if first is None or not (bundle / "training" / "replay.py").exists():
