@@ -3,7 +3,7 @@
 Three clients speak to it: etils through gcsfs, MaxText and Orbax through google-cloud-storage, TensorStore through its
 own. Left alone, TensorStore tries for 16 minutes and waits for an answer for ever, so that a standstill would end the
 training without a word of the bucket. Owns these limits. Refuses to own what the clients' errors mean
-(training/bucket_errors.py), and credentials, which each client finds as anywhere. Standard library only.
+(training/bucket_errors.py), and credentials, which each client finds as anywhere. Imports no client before it is used.
 """
 
 from __future__ import annotations
@@ -35,3 +35,12 @@ def environment(standstill_s: int) -> dict[str, str]:
         # Only through the JSON API, as the other two: else gcsfs asks by gRPC of which kind the bucket is.
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
     }
+
+
+def limit_retries(standstill_s: int) -> None:
+    """Of TensorStore, which takes this from its context alone; Orbax makes each context from one of these two."""
+    from orbax.checkpoint._src.serialization import tensorstore_utils
+
+    retries = {"gcs_request_retries": {"max_retries": patience(standstill_s).retries}}
+    tensorstore_utils._BASE_TS_CONTEXT |= retries  # pyright: ignore[reportPrivateUsage]
+    tensorstore_utils._DEFAULT_OCDBT_TS_CONTEXT |= retries  # pyright: ignore[reportPrivateUsage]

@@ -32,12 +32,13 @@ from training.exit_codes import ExitCode
 from training.flag_check import check_flags
 from training.host_status import HostStatus, Phase, read_status, write_status
 from training.hosts import Host, HostError, environment, metadata_reader, who_am_i
-from training.loss_judge import BadStep, bounds, first_bad, read_record
+from training.loss_judge import BadStep, bad_step_of, bounds
 from training.maxtext_config import ConfigError, HostFiles, maxtext_arguments
 from training.plan import Plan
 from training.restarts import Restarts
 from training.run_spec import RunSpec, RunSpecError
 from training.sharding import MeshError
+from training.step_record import step_record
 from training.xla_flags import FlagError, for_host
 
 _JAX_PLATFORMS = {"cpu": "cpu", "gpu": "cuda,cpu", "tpu": "tpu,cpu"}
@@ -188,7 +189,8 @@ def prepare(
         if host.count > 1:
             _check_port(peers.port(host.coordinator), "the port after the coordinator's,")
     files = HostFiles(str(options.host_directory / "maxtext-metrics.jsonl"), str(options.cache / "jax"))
-    own = options.host_directory / "metrics" / f"host-{host.index}.jsonl"
+    remote = is_remote(spec.output_directory)  # then no file can be written on, so the record is this host's own
+    record_in = (str(options.host_directory), "") if remote else (spec.output_directory, spec.run_name)
     plan = Plan(
         index=host.index,
         count=host.count,
@@ -199,7 +201,7 @@ def prepare(
         tokens_per_step=spec.tokens_per_step,
         checkpoints=checkpoint_directory(spec.output_directory, spec.run_name),
         metrics_source=files.metrics,
-        metrics_record=str(own if is_remote(spec.output_directory) else _metrics(spec, host.index)),
+        metrics_record=str(step_record(*record_in, host.index)),
         heartbeat_s=options.heartbeat_s,
         connect_timeout_s=options.connect_timeout_s,
         standstill_s=options.standstill_s,
@@ -209,10 +211,10 @@ def prepare(
         maxtext=maxtext_arguments(spec, files, heldout_tokens),
         loss_spike=spec.loss_spike,
     )
-    # MaxText lets M_<FIELD> variables change a run behind its run spec's back, so they do not reach it.
     # JAX keeps only programs that took a second to compile; each start would compile some thirty smaller ones anew.
     child = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    child |= bucket_clients.environment(options.standstill_s) if is_remote(spec.output_directory) else {}
+    child |= bucket_clients.environment(options.standstill_s) if remote else {}
+    # MaxText lets M_<FIELD> variables change a run behind its run spec's back, so they do not reach it.
     child |= {name: value for name, value in environ.items() if not name.startswith("M_")}
     child |= {variable.variable: variable.text for variable in flags if variable.flags}
     child["JAX_PLATFORMS"] = _JAX_PLATFORMS[spec.platform]
@@ -275,13 +277,9 @@ def _steps_done(spec: RunSpec) -> int:
     directory = checkpoint_directory(spec.output_directory, spec.run_name)
     if is_remote(directory):
         return 0
-    bad = first_bad(read_record(_metrics(spec, 0)), bounds(spec.maxtext, spec.loss_spike))
+    record = step_record(spec.output_directory, spec.run_name, 0)
+    bad = bad_step_of(record, bounds(spec.maxtext, spec.loss_spike))
     return completed_steps(Path(directory), spoiled=bad.spoiled if bad else None)
-
-
-def _metrics(spec: RunSpec, index: int) -> Path:
-    """The record of a host in a local directory."""
-    return Path(spec.output_directory) / spec.run_name / "metrics" / f"host-{index}.jsonl"
 
 
 def _begin(directory: Path) -> HostStatus:

@@ -2,20 +2,22 @@
 
 Reads lines of `metrics/host-N.jsonl`, whose steps count from 0 as the names of checkpoints do: checkpoint 7 is the
 state after step 7, and `param_norm` of step 7 is of that state. Owns the judgement, and which checkpoints it spoils.
-Refuses to own what follows: training/trainer.py ends the training, and moves those away before the next one.
+Refuses to own the record (training/step_record.py), and what follows: training/trainer.py ends the training, and moves
+those checkpoints away before the next one.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_USUAL_OF, _FEWEST = 64, 8  # losses before a step, whose median is what is usual; of fewer nothing is
+from training.step_record import newest_steps, read_record
+
+USUAL_OF, _FEWEST = 64, 8  # losses before a step, whose median is what is usual; of fewer nothing is
 _NAMES = {"learning/loss": "loss", "learning/grad_norm": "gradient norm", "learning/param_norm": "parameter norm"}
 
 
@@ -69,13 +71,14 @@ class LossJudge:
         self.bad: BadStep | None = None
         self._bounds = held_to
         self._losses: list[tuple[int, float]] = []  # of the steps that count
-        self._latest_bad = 0
+        self._bad_steps: list[int] = []  # of those that count, from `bad` on
         self._began = False  # from then on no step is done again
 
     def begin_at(self, step: int) -> None:
         """A start does this step first; how the steps before it were judged is settled."""
         self._go_back(step)
-        self.bad, self._began = None, True
+        self._forgive()
+        self._began = True
 
     def lines(self, lines: Iterable[Mapping[str, Any]]) -> None:
         for line in lines:
@@ -85,18 +88,25 @@ class LossJudge:
     def _step(self, step: int, line: Mapping[str, Any]) -> None:
         self._go_back(step)
         if found := self._judged(step, line):
-            self.bad, self._latest_bad = self.bad or found, step
-        elif not self._began and step - self._latest_bad >= _USUAL_OF:
-            self.bad = None
+            self.bad = self.bad or found
+            self._bad_steps.append(step)
+        elif self._bad_steps and not self._began and step - self._bad_steps[-1] >= USUAL_OF:
+            self._forgive()
         self._losses.append((step, line["learning/loss"]))
         if self._began:
-            del self._losses[:-_USUAL_OF]
+            del self._losses[:-USUAL_OF]
 
     def _go_back(self, step: int) -> None:
         while self._losses and self._losses[-1][0] >= step:
             self._losses.pop()
-        if self.bad and self.bad.step >= step:
+        while self._bad_steps and self._bad_steps[-1] >= step:
+            self._bad_steps.pop()
+        if not self._bad_steps:
             self.bad = None
+
+    def _forgive(self) -> None:
+        self.bad = None
+        self._bad_steps.clear()
 
     def _judged(self, step: int, line: Mapping[str, Any]) -> BadStep | None:
         for key in self._bounds.numbers:
@@ -114,14 +124,14 @@ class LossJudge:
         return BadStep(step, quantity, value, statistics.median(before) if before else None, spoiled)
 
     def _before(self) -> list[float]:
-        return [loss for _, loss in self._losses[-_USUAL_OF:] if math.isfinite(loss)]
+        return [loss for _, loss in self._losses[-USUAL_OF:] if math.isfinite(loss)]
 
 
-def read_record(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a record; none where there is no file. Half a line, which a kill may have left, is left out."""
-    if path.exists():
-        with path.open() as lines:
-            yield from (json.loads(line) for line in lines if line.endswith("\n"))
+def bad_step_of(record: Path, held_to: Bounds) -> BadStep | None:
+    """`first_bad` of a record's file, most of which need not be read: long after a bad step that one counts no more."""
+    if first_bad(newest_steps(record, 2 * USUAL_OF), held_to) is None:
+        return None
+    return first_bad(read_record(record), held_to)
 
 
 def first_bad(record: Iterable[Mapping[str, Any]], held_to: Bounds) -> BadStep | None:

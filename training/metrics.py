@@ -12,7 +12,6 @@ import contextlib
 import json
 import logging
 import math
-import os
 import re
 import threading
 import time
@@ -22,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from training.host_status import HostStatus, Phase, write_status
-from training.loss_judge import FINITE, BadStep, Bounds, LossJudge, read_record
+from training.loss_judge import FINITE, USUAL_OF, BadStep, Bounds, LossJudge
 from training.standstill import LEAST_WINDOW_S, Activity, Lived, Measures, Pace, Standstill
+from training.step_record import cut_half_a_line, newest_steps
 
 
 class MetricsTail:
@@ -162,13 +162,26 @@ _PERIOD_S = 0.5
 _HARMLESS = "Failed to remove checkpoint"  # Orbax: an old one stays, and the training goes on
 
 
+@dataclass(frozen=True)
+class Listeners:
+    """Who an observer tells what it sees; all but `failed` are called by its own thread.
+
+    `failed` hears each exception that a library logs in a thread, where nothing but the log would show it; `went_bad`
+    of a step beyond its bounds, maybe more than once; `keep` what has been measured, whenever that is something else,
+    and may raise OSError.
+    """
+
+    failed: Callable[[BaseException], None] = lambda error: None
+    stands_still: Callable[[Standstill], None] = lambda standstill: None
+    went_bad: Callable[[BadStep], None] = lambda bad: None
+    keep: Callable[[Measures], None] = lambda measures: None
+
+
 class Observer(logging.Handler):
     """Watches MaxText from beside it: a handler for its log, and a thread that reads its metrics and writes the status.
 
-    The handler reads the metrics file just before MaxText empties it, so no line is lost. `failed` is told each
-    exception that a library logs in a thread of its own, where nothing but the log would show it; `went_bad` of a step
-    beyond `held_to`, maybe more than once; `keep` of what has been measured, whenever that is something else: it may
-    raise OSError. notice_s: how long before a preemption it is announced; a warning says that a stop takes longer.
+    The handler reads the metrics file just before MaxText empties it, so no line is lost. notice_s: how long before a
+    preemption it is announced; a warning says that a stop takes longer.
     """
 
     def __init__(
@@ -178,16 +191,13 @@ class Observer(logging.Handler):
         record: Path,
         status: HostStatus,
         tokens_per_step: int,
-        failed: Callable[[BaseException], None] = lambda error: None,
-        stands_still: Callable[[Standstill], None] = lambda standstill: None,
+        listeners: Listeners = Listeners(),
         pace: Pace | None = None,
-        notice_s: float = math.inf,
-        went_bad: Callable[[BadStep], None] = lambda bad: None,
         held_to: Bounds = FINITE,
-        keep: Callable[[Measures], None] = lambda measures: None,
+        notice_s: float = math.inf,
     ) -> None:
         super().__init__(logging.INFO)
-        self._failed, self._stands_still, self._went_bad, self._keep = failed, stands_still, went_bad, keep
+        self._tell = listeners
         self._lived, self._notice_s = Lived(_PERIOD_S), notice_s
         pace = pace or Pace(LEAST_WINDOW_S)
         self.progress = Progress(status, SpeedMeter(tokens_per_step), pace, LossJudge(held_to))
@@ -200,12 +210,10 @@ class Observer(logging.Handler):
 
     def start(self) -> None:
         self._record.parent.mkdir(parents=True, exist_ok=True)
-        if self._record.exists():
-            # A full disk or a kill may have left half a line, to which the next one would be added.
-            written = self._record.read_bytes()
-            os.truncate(self._record, written.rfind(b"\n") + 1)
-        self.progress.judge.lines(read_record(self._record))
-        self.progress.judge.begin_at(self.progress.status.resumed_from or 0)
+        cut_half_a_line(self._record)
+        begins = self.progress.status.resumed_from or 0
+        self.progress.judge.lines(newest_steps(self._record, USUAL_OF, before=begins))
+        self.progress.judge.begin_at(begins)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -220,7 +228,7 @@ class Observer(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         in_background = record.thread != threading.main_thread().ident
         if error and record.levelno >= logging.ERROR and in_background and not message.startswith(_HARMLESS):
-            self._failed(error)
+            self._tell.failed(error)
 
     def refresh(self, now: float) -> HostStatus:
         """Read what is new and return the status as of `now`."""
@@ -233,10 +241,10 @@ class Observer(logging.Handler):
             if (stop_s := pace.stop_s()) and sum(stop_s) > self._notice_s:
                 self._warn(*stop_s)
             if standstill := pace.standstill(lived):  # judged first, for a full disk ends _drain
-                self._stands_still(standstill)
+                self._tell.stands_still(standstill)
             self._drain()
             if bad := self.progress.judge.bad:
-                self._went_bad(bad)
+                self._tell.went_bad(bad)
             return self.progress.status
 
     def _warn(self, step_s: float, save_s: float) -> None:
@@ -273,5 +281,5 @@ class Observer(logging.Handler):
         with self.lock:  # pyright: ignore[reportOptionalContextManager]
             measures = self.progress.pace.measures()
         if measures != self._kept:
-            self._keep(measures)
+            self._tell.keep(measures)
             self._kept = measures

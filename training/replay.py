@@ -25,8 +25,9 @@ from typing import Any
 from training import run_spec
 from training.checkpoints import checkpoint_directory, is_remote, labels
 from training.exit_codes import ExitCode
-from training.loss_judge import bounds, first_bad, read_record
+from training.loss_judge import bounds, first_bad
 from training.run_spec import RunSpec
+from training.step_record import read_record, step_record
 
 _NEVER = 10**9  # steps between saves
 _COMPARED = {"learning/loss": "loss", "learning/grad_norm": "gradient norm", "learning/param_norm": "parameter norm"}
@@ -90,8 +91,8 @@ def _same(one: float, other: float) -> bool:
 
 
 def _record(spec: RunSpec, index: int) -> list[dict[str, Any]]:
-    path = Path(spec.output_directory) / spec.run_name / "metrics" / f"host-{index}.jsonl"
-    return [line for line in read_record(path) if "learning/loss" in line]
+    record = read_record(step_record(spec.output_directory, spec.run_name, index))
+    return [line for line in record if "learning/loss" in line]
 
 
 def replay(spec: RunSpec, step: int, cache: Path, environ: Mapping[str, str]) -> int:

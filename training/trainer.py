@@ -35,7 +35,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from training import notice, paces
-from training.bucket_clients import patience
+from training.bucket_clients import limit_retries
 from training.checkpoints import completed_steps, is_remote, set_aside
 from training.data.prepared import damaged
 from training.endings import (
@@ -50,9 +50,9 @@ from training.endings import (
 )
 from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase, write_status
-from training.loss_judge import BadStep, first_bad, read_record
+from training.loss_judge import BadStep, bad_step_of
 from training.maxtext_config import command_line
-from training.metrics import Observer
+from training.metrics import Listeners, Observer
 from training.plan import Plan, load
 from training.save_period import SavePeriod, derived
 from training.standstill import Measures, Pace, Standstill
@@ -94,20 +94,9 @@ def main(plan_path: Path, supervisor: int) -> NoReturn:
     source, record = Path(plan.metrics_source), Path(plan.metrics_record)
     pace = Pace(plan.standstill_s, earlier)
     notice_s = notice.PREEMPTION_S if notice.can_be_given(os.environ) else math.inf
-    observer = Observer(
-        directory,
-        source,
-        record,
-        status,
-        plan.tokens_per_step,
-        failed,
-        stands_still,
-        pace,
-        notice_s,
-        went_bad=went_bad,
-        held_to=plan.held_to,
-        keep=keep,
-    )
+    listeners = Listeners(failed, stands_still, went_bad, keep)
+    per_step = plan.tokens_per_step
+    observer = Observer(directory, source, record, status, per_step, listeners, pace, plan.held_to, notice_s)
     threading.excepthook = _telling(failed)
     end.watch(plan, directory, observer)
     ending = _run(plan, directory, observer)
@@ -235,7 +224,7 @@ def _meet(plan: Plan) -> None:
 
 def _set_spoiled_aside(plan: Plan) -> None:
     """By host 0 before anything is restored. All hosts have begun anew by then, so none is saving."""
-    bad = first_bad(read_record(Path(plan.metrics_record)), plan.held_to)
+    bad = bad_step_of(Path(plan.metrics_record), plan.held_to)
     directory: Any = epath.Path(plan.checkpoints)
     if bad and (moved := set_aside(directory, bad.spoiled, str(bad))):
         aside = f"set aside checkpoint {', '.join(map(str, moved))} ({directory.parent / 'set-aside'})"
@@ -289,15 +278,6 @@ def _train(plan: Plan, observer: Observer) -> None:
     except (ValueError, TypeError, SystemExit) as error:
         raise BadInputError(f"MaxText refuses the run's settings: {sentence(error)}") from error
     train.run(config, recorder)
-
-
-def limit_retries(standstill_s: int) -> None:
-    """Of TensorStore, which takes this from its context alone; Orbax makes each context from one of these two."""
-    from orbax.checkpoint._src.serialization import tensorstore_utils
-
-    retries = {"gcs_request_retries": {"max_retries": patience(standstill_s).retries}}
-    tensorstore_utils._BASE_TS_CONTEXT |= retries  # pyright: ignore[reportPrivateUsage]
-    tensorstore_utils._DEFAULT_OCDBT_TS_CONTEXT |= retries  # pyright: ignore[reportPrivateUsage]
 
 
 def _unreadable(plan: Plan, damage: str) -> Ending:

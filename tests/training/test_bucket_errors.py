@@ -11,10 +11,9 @@ from google.api_core.exceptions import from_http_status
 from orbax.checkpoint._src.serialization import tensorstore_utils
 from requests.exceptions import ProxyError
 
-from training.bucket_clients import environment, patience
+from training.bucket_clients import environment, limit_retries, patience
 from training.bucket_errors import bucket_error
 from training.endings import Cause, is_lost_host, of_error
-from training.trainer import limit_retries
 
 DENIED = "the caller does not have storage access to the Google Cloud Storage object."
 LIMITED = "The rate of requests to this bucket is too high. Please reduce your request rate."

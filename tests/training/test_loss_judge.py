@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from training.checkpoints import completed_steps, set_aside
-from training.loss_judge import FINITE, BadStep, Bounds, LossJudge, bounds, first_bad, read_record
+from training.loss_judge import FINITE, BadStep, Bounds, LossJudge, bad_step_of, bounds, first_bad
 
 NAN, INF = math.nan, math.inf
 
@@ -113,11 +116,20 @@ def test_a_start_is_not_ended_by_what_the_starts_before_it_have_seen() -> None:
     assert judge.bad is not None and (judge.bad.step, judge.bad.usual) == (8, 5.0)
 
 
-def test_half_a_line_of_a_record_is_left_out(tmp_path: Path) -> None:
-    record = tmp_path / "host-0.jsonl"
-    assert list(read_record(record)) == []
-    record.write_text(json.dumps(line(0)) + "\n" + '{"step": 1.0, "learn')
-    assert list(read_record(record)) == [line(0)]
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 90), st.integers(0, 40), st.sampled_from([5.0, 5.0, 14.0, 16.0, NAN]))))
+def test_the_end_of_a_record_tells_what_all_of_it_does(parts: list[tuple[int, int, float]]) -> None:
+    """Starts of some steps, each of which ends by a loss, and the next of which goes back by some."""
+    record, step = list[dict[str, Any]](), 0
+    for count, back, loss in parts:
+        record += [*lines(step, step + count), line(step + count, loss=loss), EVALUATION]
+        step = max(0, step + count + 1 - back)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "host-0.jsonl")
+        path.write_text("".join(json.dumps(line) + "\n" for line in record) + '{"step": 1.0, "learn')
+        for held_to in (FINITE, Bounds(spike=3.0)):
+            said = repr(bad_step_of(path, held_to))  # nan is not equal to itself
+            assert said == repr(first_bad(record, held_to))
 
 
 def checkpoints(run: Path, *names: str) -> Path:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from training.host_status import HostStatus, Phase
 from training.loss_judge import BadStep, Bounds
-from training.metrics import MetricsTail, Observer, Progress, SpeedMeter, lasting
+from training.metrics import Listeners, MetricsTail, Observer, Progress, SpeedMeter, lasting
 from training.standstill import Activity, Measures, Pace, Took
 
 STATUS = HostStatus(Phase.COMPILING, started=0.0, updated=0.0, steps=100)
@@ -140,7 +140,9 @@ def test_a_step_beyond_its_bounds_is_told_by_what_was_usual_before_this_start(tm
         append(record, **{"step": float(step), "learning/loss": 5.0 if step < 16 else float("nan")})
     told: list[BadStep] = []
     resumed = HostStatus(Phase.COMPILING, 0.0, 0.0, 16, 100, resumed_from=16)
-    observer = Observer(tmp_path, source, record, resumed, 10, went_bad=told.append, held_to=Bounds(spike=3.0))
+    observer = Observer(
+        tmp_path, source, record, resumed, 10, Listeners(went_bad=told.append), held_to=Bounds(spike=3.0)
+    )
     observer.start()
     append(source, **{"step": 16.0, "learning/loss": 14.0})
     observer.stop()
@@ -196,14 +198,17 @@ def test_what_a_library_keeps_to_a_thread_is_told(
 ) -> None:
     heard: list[str] = []
     source, record = tmp_path / "source.jsonl", tmp_path / "host-0.jsonl"
-    observer = Observer(tmp_path, source, record, STATUS, 10, lambda error: heard.append(type(error).__name__))
+    listeners = Listeners(failed=lambda error: heard.append(type(error).__name__))
+    observer = Observer(tmp_path, source, record, STATUS, 10, listeners)
     log_of_a_thread(observer, log)
     assert heard == told
 
 
 def test_what_the_main_thread_logs_it_raises_itself(tmp_path: Path) -> None:
     heard: list[BaseException] = []
-    observer = Observer(tmp_path, tmp_path / "source.jsonl", tmp_path / "host-0.jsonl", STATUS, 10, heard.append)
+    observer = Observer(
+        tmp_path, tmp_path / "source.jsonl", tmp_path / "host-0.jsonl", STATUS, 10, Listeners(heard.append)
+    )
     try:
         Path("/nowhere/at all").read_bytes()
     except OSError:
@@ -254,7 +259,7 @@ def test_a_save_that_outlasted_a_notice_at_an_earlier_start_is_said_before_any_s
 def test_what_is_measured_is_kept_also_of_a_training_that_ends_at_once(tmp_path: Path) -> None:
     kept: list[Measures] = []
     source, record = tmp_path / "source.jsonl", tmp_path / "host-0.jsonl"
-    observer = Observer(tmp_path, source, record, STATUS, 10, keep=kept.append)
+    observer = Observer(tmp_path, source, record, STATUS, 10, Listeners(keep=kept.append))
     observer.start()
     for step in range(1, 10):
         observer.progress.pace.step(step, 2.0 * step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import time
@@ -17,6 +16,7 @@ from infra.targets.local import host_directory
 from infra.targets.local.host_directory import HostState
 from infra.targets.phases import RUNNING
 from training.run_spec import RunSpec, parse
+from training.step_record import read_record, step_record
 
 
 class LocalHosts(Hosts):
@@ -32,13 +32,8 @@ class LocalHosts(Hosts):
 
     def metrics(self, index: int) -> Iterator[dict[str, float]]:
         spec = self.run_spec()
-        path = Path(spec.output_directory, spec.run_name, "metrics", f"host-{index}.jsonl") if spec else None
-        if path is None or not path.exists():
-            return
-        with path.open() as lines:
-            for line in lines:
-                if line.endswith("\n"):  # the last line may be half written
-                    yield json.loads(line)
+        if spec:
+            yield from read_record(step_record(spec.output_directory, spec.run_name, index))
 
     def logs(self, index: int, follow: bool) -> Iterator[str]:
         by_index = {host.record.index: host for host in self._states()}
