@@ -59,6 +59,12 @@ _UNHEALTHY = re.compile(r"tasks are unhealthy.*?:\n[\n ,]*(?P<tasks>\d[\d\n ,]*)
 _GLOO_ABORT = re.compile(r"gloo::|Is there a distributed collective mismatch")  # by a thread of its own
 
 
+def nothing_left(completed: int, steps: int) -> Ending:
+    """A start that found all steps done; MaxText would call that an error."""
+    said = f"nothing left to train: a checkpoint holds {completed} steps, and steps is {steps}"
+    return Ending(ExitCode.FINISHED, Cause.DONE, said)
+
+
 def how_it_ended(steps: int, completed: int, stop_reason: str | None) -> Ending:
     """A training that returned, with `completed` steps in the newest checkpoint and what MaxText said of a stop."""
     if completed == steps:

@@ -28,6 +28,7 @@ from training import bucket_clients, notice, peers, run_spec, supervisor
 from training.checkpoints import checkpoint_directory, completed_steps, is_remote
 from training.data.identity import DataError
 from training.data.prepared import read_prepared
+from training.endings import nothing_left
 from training.exit_codes import ExitCode
 from training.flag_check import check_flags
 from training.host_status import HostStatus, Phase, read_status, write_status
@@ -101,7 +102,7 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
         write_status(directory, status)
         done = _steps_done(spec)
         if done >= spec.steps:
-            reason = f"nothing left to train: a checkpoint holds {done} steps, and steps is {spec.steps}"
+            reason = nothing_left(done, spec.steps).reason
             return _ended(directory, dataclasses.replace(status, step=done), ExitCode.FINISHED, reason), None
         environ = environment()
         _wait_for_the_platform(directory, status, environ)

@@ -43,6 +43,7 @@ from training.endings import (
     Ending,
     how_it_ended,
     is_lost_host,
+    nothing_left,
     of_error,
     of_numbers,
     sentence,
@@ -178,6 +179,8 @@ def _run(plan: Plan, directory: Path, observer: Observer) -> Ending:
             saved=resumed,
         )
         write_status(directory, observer.progress.status)
+        if resumed >= plan.steps:
+            return nothing_left(resumed, plan.steps)
         observer.start()
         try:
             _train(plan, observer)

@@ -61,6 +61,10 @@ def test_a_run_in_a_bucket_ends_by_a_refusal_and_resumes_with_the_losses_of_one_
         assert host.process.returncode == ExitCode.FINISHED, host.log[-3000:]
         assert (host.status.resumed_from, host.status.step) == (saved, longer)
     assert bucket.completed() == longer
+    for host in cluster.run(spec_of(longer)):
+        assert host.process.returncode == ExitCode.FINISHED, host.log[-3000:]
+        assert str(host.status.reason).startswith(f"nothing left to train: a checkpoint holds {longer} steps")
+        assert host.status.step == longer
     disk = cluster.directory / "disk"
     straight = Cluster(cluster.directory / "straight", COMPILED).run(spec_of(longer, str(disk)))
     for index, lines in enumerate(cluster.own_records()):
