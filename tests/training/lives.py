@@ -203,7 +203,9 @@ class Lives:
                     harm(trial)
                     trial.end()
                 for host in cluster.run(spec):
-                    assert host.process.returncode == 0, host.log[-4000:]
+                    assert host.process.returncode == ExitCode.FINISHED, host.log[-4000:]
+                for host in cluster.run(spec):
+                    assert str(host.status.reason).startswith("nothing left to train"), host.log[-4000:]
             found = _differences(expected, _curves(trial.records(), trial.not_compared))
         finally:
             cluster.clean_up()
