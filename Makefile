@@ -34,7 +34,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	@echo "pyright, in both environments"; $(BIN)/pyright -p training --pythonpath "$(HOST_PYTHON)" & hosts=$$!; \
 	  code=0; $(BIN)/pyright || code=$$?; wait $$hosts || code=$$?; exit $$code
-	$(BIN)/shellcheck -x tools/*.sh training/*.sh infra/providers/pulumi-resource-slipway infra/standins/pulumi-resource-gcp infra/standins/google/pulumi-resource-gcp .ci/run
+	$(BIN)/shellcheck -x tools/*.sh training/*.sh infra/vm_hosts/*.sh infra/providers/pulumi-resource-slipway infra/standins/pulumi-resource-gcp infra/standins/google/pulumi-resource-gcp .ci/run
 
 # ONLY='tests/unit/test_cost.py tests/...': those alone, in either environment. ARGS: for pytest. SEED: which sample of
 # the cases that `make soak` runs in full. REPEAT=1: what failed runs once more, alone, as CI does it.

@@ -7,9 +7,11 @@
 #   SLIPWAY_ROOT       where this machine keeps bundles and environments; hosts of one machine share it
 #   SLIPWAY_HOST_DIR   this host's own directory
 #   SLIPWAY_CACHE_DIR  compiled programs; default: in the host's directory
+#   SLIPWAY_SECRETS           lines "<variable> <Secret Manager version> [optional]": read for the training alone
 #   SLIPWAY_START_AGAIN       1: training that ends is started again where that may help (training/restarts.py)
 #   SLIPWAY_BOOTSTRAP_ONLY    1: stop once bundle and environment stand; their paths are the last lines of stdout
 #   SLIPWAY_STORAGE_ENDPOINT  default: https://storage.googleapis.com
+#   SLIPWAY_SECRETS_ENDPOINT  default: https://secretmanager.googleapis.com
 #   GCE_METADATA_HOST         default: metadata.google.internal
 set -euo pipefail
 
@@ -68,19 +70,19 @@ mkdir -p "$SLIPWAY_ROOT" 2>"$errors" || fail 1 "$(last_error)"
 SLIPWAY_ROOT=$(realpath "$SLIPWAY_ROOT")
 bundle=$SLIPWAY_ROOT/bundles/$SLIPWAY_BUNDLE
 
-# Objects of the store: linked from a directory, downloaded from a bucket.
-token_file=
-authorize() { # a bucket's reader is this machine's service account; its token stays out of every command line
-  [[ -z "$token_file" ]] || return 0
-  command -v curl >/dev/null || fail 1 'curl is missing on this host; it fetches the bundle from the bucket'
-  local answer token
-  answer=$(curl -fsS --retry 3 --retry-connrefused --max-time 60 -H 'Metadata-Flavor: Google' \
+# Who this machine is to Google: its service account, whose token stays out of every command line.
+authorization=
+authorize() { # what for
+  [[ -z "$authorization" ]] || return 0
+  command -v curl >/dev/null || fail 1 "curl is missing on this host; it fetches $1"
+  local answer
+  answer=$(curl -fsS --retry 5 --retry-connrefused --max-time 60 -H 'Metadata-Flavor: Google' \
     "http://${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance/service-accounts/default/token" \
-    2>"$errors") || fail 1 "the metadata server gives no token for $SLIPWAY_ARTIFACTS: $(last_error)"
-  token=$(sed -n 's/.*"access_token" *: *"\([^"]*\)".*/\1/p' <<<"$answer")
-  token_file=$work/token
-  (umask 077 && printf 'Authorization: Bearer %s\n' "$token" >"$token_file")
+    2>"$errors") || fail 1 "the metadata server gives no token for $1: $(last_error)"
+  authorization="Authorization: Bearer $(sed -n 's/.*"access_token" *: *"\([^"]*\)".*/\1/p' <<<"$answer")"
 }
+
+# Objects of the store: linked from a directory, downloaded from a bucket.
 
 fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not yet checked
   local key file path prefix
@@ -91,7 +93,7 @@ fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not 
     done
     return
   fi
-  authorize
+  authorize "$SLIPWAY_ARTIFACTS"
   path=${SLIPWAY_ARTIFACTS#gs://}
   prefix=${path#*/}
   if [[ "$prefix" == "$path" ]]; then prefix=; else prefix=${prefix%/}/; fi
@@ -102,7 +104,7 @@ fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not 
       "${SLIPWAY_STORAGE_ENDPOINT:-https://storage.googleapis.com}" "${path%%/*}" "${key//+/%2B}" "$file"
   done >"$work/downloads"
   # In parallel curl says nothing of a refusal, so each transfer reports its own status.
-  run curl -fsS --retry 5 --retry-connrefused --parallel --parallel-max 8 -H "@$token_file" \
+  run curl -fsS --retry 5 --retry-connrefused --parallel --parallel-max 8 -H @<(printf '%s' "$authorization") \
     --write-out '%{stderr}got %{http_code} %{filename_effective}\n' --config "$work/downloads" ||
     fail 1 "fetching from $SLIPWAY_ARTIFACTS: $(sed -n 's|^got \([013-9][0-9]*\) .*/|\1 for |p' "$errors" | head -n 3 | paste -sd ' ') $(grep -m1 '^curl:' "$errors" || true)"
 }
@@ -191,6 +193,35 @@ fi
 # The switch from one bundle to the next is one rename.
 ln -sfn "$bundle" "$SLIPWAY_HOST_DIR/.bundle.$$" 2>"$errors" || fail 1 "$(last_error)"
 mv -T "$SLIPWAY_HOST_DIR/.bundle.$$" "$SLIPWAY_HOST_DIR/bundle"
+
+# Secrets, last of all: their values are in the environment of the training alone.
+read_secret() { # variable, Secret Manager version, optional or nothing
+  local answer code value
+  [[ -z "${!1+set}" ]] || fail 2 "secret $2 would replace $1 of this host; give it another name"
+  answer=$(curl -sS --retry 5 --retry-connrefused --max-time 60 -H @<(printf '%s' "$authorization") \
+    --write-out '\n%{http_code}' "${SLIPWAY_SECRETS_ENDPOINT:-https://secretmanager.googleapis.com}/v1/$2:access" \
+    2>"$errors") || fail 1 "secret $2 cannot be read: $(last_error)"
+  code=${answer##*$'\n'}
+  case "$code" in
+    200)
+      value=$(tr -d '\n' <<<"$answer" | sed -n 's/.*"data" *: *"\([^"]*\)".*/\1/p' | base64 -d) ||
+        fail 1 "secret $2 cannot be read: it is not base64"
+      export "$1=$value"
+      ;;
+    404)
+      [[ "${3:-}" == optional ]] || fail 1 "secret $2 has no value; add one with gcloud secrets versions add"
+      printf 'bootstrap: secret %s has no value and is left out\n' "$2"
+      ;;
+    403) fail 1 "secret $2 may not be read by this host's account; it needs roles/secretmanager.secretAccessor on it" ;;
+    *) fail 1 "secret $2 cannot be read: Secret Manager answers $code" ;;
+  esac
+}
+if [[ -n "${SLIPWAY_SECRETS:-}" && -z "${SLIPWAY_BOOTSTRAP_ONLY:-}" ]]; then
+  authorize 'secrets'
+  while read -r variable version need; do
+    read_secret "$variable" "$version" "$need"
+  done <<<"$SLIPWAY_SECRETS"
+fi
 
 # Become the launcher.
 trap - TERM INT

@@ -28,6 +28,10 @@ class HostError(ValueError):
     """The environment does not say who this host is; the message names the variable."""
 
 
+class NotYetError(HostError):
+    """It does not say so yet: a platform may set its attributes after the host has booted."""
+
+
 @dataclass(frozen=True)
 class Host:
     """`index` counts over all slices, from 0; host 0 is the coordinator. `devices` is None where nobody says it."""
@@ -59,7 +63,7 @@ def who_am_i(environ: Environment, metadata: Metadata) -> Host:
     try:
         host = target.read(environ, metadata)
     except HostError as error:
-        raise HostError(f"{target.name}: {error}") from None
+        raise type(error)(f"{target.name}: {error}") from None
     if host.count < 1:
         raise HostError(f"{target.name}: host count is {host.count}; it starts at 1")
     if not 0 <= host.index < host.count:
@@ -98,9 +102,7 @@ def _gce_tpu(environ: Environment, metadata: Metadata) -> Host:
     if worker is None:
         rows = "; ".join(f"{row.name}: {', '.join(row.claims)}" for row in TARGETS)
         raise HostError(f"no metadata server with agent-worker-number, and no other target's variables ({rows})")
-    endpoints = metadata("worker-network-endpoints")
-    if endpoints is None:
-        raise HostError("the metadata server has no worker-network-endpoints")
+    endpoints = metadata("worker-network-endpoints") or ""
     slices = _tpu_env(metadata("tpu-env") or "") | dict(environ)
     hosts = [_endpoint(entry) for entry in endpoints.split(",")]
     return _tpu(slices, hosts, _integer({"agent-worker-number": worker}, "agent-worker-number"), "the metadata server")
@@ -193,7 +195,7 @@ def _address(address: str, port: int | None, name: str) -> str:
     return f"{host}:{number}"
 
 
-_ATTEMPTS, _PAUSE_S, _TIMEOUT_S = 3, 0.5, 5.0
+_PATIENCE_S, _PAUSE_S, _TIMEOUT_S = 120.0, 0.5, 5.0
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -211,23 +213,28 @@ def _metadata_server(environ: Environment) -> str:
     return environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
 
 
-def metadata_reader(environ: Environment) -> Metadata:
-    """Instance attributes from the metadata server. None where there is no such attribute or no server."""
+def metadata_reader(environ: Environment, patience_s: float = _PATIENCE_S) -> Metadata:
+    """Instance attributes from the metadata server; None where there is none, which is known at once.
+
+    Asks until an attribute is there, for `patience_s`. Raises NotYetError.
+    """
 
     def read(key: str) -> str | None:
-        for _ in range(_ATTEMPTS):
+        until = time.monotonic() + patience_s
+        while True:
             try:
                 with ask_metadata(environ, f"attributes/{key}", _TIMEOUT_S) as response:
                     return response.read().decode()
             except urllib.error.HTTPError as error:
-                if error.code == 404:
-                    return None
+                answer = f"has no {key}" if error.code == 404 else f"answers {error.code} for {key}"
             except urllib.error.URLError as error:
                 if isinstance(error.reason, socket.gaierror):
                     return None  # the name is known on Google's machines only
+                answer = f"does not answer for {key}"
             except TimeoutError:
-                pass
+                answer = f"does not answer for {key}"
+            if time.monotonic() >= until:
+                raise NotYetError(f"the metadata server {_metadata_server(environ)} {answer}")
             time.sleep(_PAUSE_S)
-        raise HostError(f"the metadata server {_metadata_server(environ)} does not answer for {key}")
 
     return read

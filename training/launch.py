@@ -32,7 +32,7 @@ from training.endings import nothing_left
 from training.exit_codes import ExitCode
 from training.flag_check import check_flags
 from training.host_status import HostStatus, Phase, read_status, write_status
-from training.hosts import Host, HostError, environment, metadata_reader, who_am_i
+from training.hosts import Host, HostError, NotYetError, environment, metadata_reader, who_am_i
 from training.loss_judge import BadStep, bad_step_of, bounds
 from training.maxtext_config import ConfigError, HostFiles, maxtext_arguments
 from training.plan import Plan
@@ -111,6 +111,8 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
         path = plan.save(directory)
         Path(plan.metrics_source).unlink(missing_ok=True)
         write_status(directory, dataclasses.replace(status, step=done, resumed_from=done or None))
+    except NotYetError as error:
+        return _ended(directory, status, ExitCode.FAILED, str(error)), None
     except _BAD_INPUT as error:
         return _ended(directory, status, ExitCode.BAD_INPUT, str(error)), None
     except OSError as error:

@@ -13,6 +13,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from infra import hardware, names
+from infra.host_secrets import problem as secret_problem
 from infra.names import SECRET_NAME, Names
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import Absent, Settings, SettingsError, every, without
@@ -77,7 +78,7 @@ class CloudTrainingSettings(CloudSettings, Terms):
     """Labels of the nodes, beside those of owner and stack."""
     tags: Annotated[tuple[str, ...], AfterValidator(_tags)] = ()
     """Network tags of the nodes."""
-    host_secrets: tuple[Annotated[str, Field(pattern=f"^{SECRET_NAME.pattern}$")], ...] = ()
+    host_secrets: tuple[Annotated[str, Field(pattern=f"^{SECRET_NAME.pattern}$"), without(secret_problem)], ...] = ()
     """Secrets of the foundation that hosts read at their start, by name - wandb, huggingface, ..."""
 
     @property

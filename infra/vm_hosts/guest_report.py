@@ -1,4 +1,4 @@
-"""What a host in a VM says of itself: a guest attribute that its report service writes (startup_script.py). Pure.
+"""What a host in a VM says of itself: a guest attribute that its report service writes (report.sh). Pure.
 
 Owns its name, what is in it and what it means for whoever waits. Refuses to own how it is fetched: a target's API does.
 """

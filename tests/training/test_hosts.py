@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from training.hosts import HostError, metadata_reader, who_am_i
+from training.hosts import HostError, NotYetError, metadata_reader, who_am_i
 
 _PREFIX = "/computeMetadata/v1/instance/attributes/"
 
@@ -111,9 +111,34 @@ def test_environment_wins_over_the_metadata_server() -> None:
         assert who_am_i(LOCAL, metadata_reader({"GCE_METADATA_HOST": address})).coordinator == "127.0.0.1:4000"
 
 
-def test_metadata_server_that_does_not_answer_is_an_error() -> None:
-    with metadata_server({}, broken=True) as address, pytest.raises(HostError, match=f"{address} does not answer"):
-        who_am_i({}, metadata_reader({"GCE_METADATA_HOST": address}))
+class Late(dict[str, str]):
+    """Attributes each of which is there when it is asked for the second time."""
+
+    def __init__(self, attributes: Mapping[str, str]) -> None:
+        super().__init__(attributes)
+        self._asked = set[object]()
+
+    def __contains__(self, key: object) -> bool:
+        was_asked = key in self._asked
+        self._asked.add(key)
+        return was_asked and super().__contains__(key)
+
+
+def test_attributes_that_come_late_are_waited_for() -> None:
+    with metadata_server(Late(SINGLE_SLICE)) as address:
+        assert who_am_i({}, metadata_reader({"GCE_METADATA_HOST": address})).count == 2
+
+
+def test_what_the_metadata_server_does_not_say_yet_is_no_bad_input() -> None:
+    """Another start may find it."""
+    with metadata_server({}, broken=True) as address, pytest.raises(NotYetError, match=f"{address} answers 503 for"):
+        who_am_i({}, metadata_reader({"GCE_METADATA_HOST": address}, patience_s=0))
+    with metadata_server({}) as address, pytest.raises(NotYetError, match=f"{address} has no agent-worker-number"):
+        who_am_i({}, metadata_reader({"GCE_METADATA_HOST": address}, patience_s=0))
+    with metadata_server({}) as address:
+        pass
+    with pytest.raises(NotYetError, match=f"{address} does not answer for agent-worker-number"):
+        who_am_i({}, metadata_reader({"GCE_METADATA_HOST": address}, patience_s=0))
 
 
 def test_rows_are_tried_in_a_fixed_order() -> None:

@@ -17,8 +17,8 @@ DOCUMENTS = [ROOT / "README.md", *(path for path in FILES if path.suffix in (".m
 
 # A path below a folder of ours, or the bare name of a module or a document; other projects' paths are not ours to know.
 _NAMED = re.compile(rf"(?<![\w/.<>{{}}*-])(?:(?:{'|'.join(FOLDERS)})/[\w/.-]*\w|[\w-]+\.(?:py|md))(?!\.?[\w/*<>{{}}-])")
-# Examples, and the name that startup_script.py still gives itself on hosts, as in 0.1.0.
-_EXCEPT = re.compile(r"/test_x\.py|/new\.py|/0123456789abcdef\.json|^infra/startup_script\.py$")
+# Examples.
+_EXCEPT = re.compile(r"/test_x\.py|/new\.py|/0123456789abcdef\.json")
 
 
 def test_files_that_are_named_are_there() -> None:

@@ -10,28 +10,25 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
-from infra.paths import TRAINING
+from infra.host_secrets import HostSecret, host_secret, problem
+from infra.paths import ROOT, TRAINING
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.targets.tpu_vm.plan import host_script
 from infra.targets.tpu_vm.settings import TpuVmSettings
-from infra.vm_hosts.startup_script import (
-    METADATA_LIMIT,
-    HostScript,
-    StartupScriptError,
-    secret_variable,
-    startup_script,
-)
+from infra.vm_hosts.startup_script import METADATA_LIMIT, HostScript, StartupScriptError, startup_script
 from tests.engine.project import until
 from tests.golden_files import GOLDEN, check_golden
 
 BOOTSTRAP = (TRAINING / "bootstrap.sh").read_text()
 SHELLCHECK = Path(sys.executable).with_name("shellcheck")
+FILES = {path.name: path.read_text() for path in sorted((ROOT / "infra" / "vm_hosts").glob("*.sh"))}
 BUNDLE = "0123456789abcdef"
-HOST = HostScript("demo", 2, 3, 4, "gs://artifacts", BUNDLE, (("wandb", "projects/p/secrets/s/versions/latest"),))
+WANDB = HostSecret("WANDB_API_KEY", "projects/p/secrets/s/versions/latest", optional=True)
+HOST = HostScript("demo", 2, 3, 4, "gs://artifacts", BUNDLE, (WANDB,))
 
 TPU_STACKS = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
 
@@ -43,8 +40,11 @@ def settings_of(stack: str) -> TpuVmSettings:
 
 
 def script_of(stack: str) -> str:
-    """bootstrap.sh stands for itself: its text would be in the golden, and a test below says it is in the script."""
-    return startup_script(host_script(settings_of(stack), BUNDLE), "# training/bootstrap.sh")
+    """Each file stands for itself: its text would be in the golden, and a test below says it is in the script."""
+    script = startup_script(host_script(settings_of(stack), BUNDLE), "# bootstrap.sh")
+    for name, text in FILES.items():
+        script = script.replace(text, f"# {name}\n")
+    return script
 
 
 def test_golden() -> None:
@@ -55,184 +55,324 @@ def test_golden() -> None:
 def test_stacks_differ_in_their_size_their_bucket_and_their_secrets_alone(stack: str) -> None:
     settings = settings_of(stack)
     row, names = settings.row, settings.names
-    secrets = [f"{secret_variable(name)} {names.secret_path(name)}" for name in settings.host_secrets]
+    assert not settings.host_secrets
     expected = (GOLDEN / "startup.sh").read_text()
     for line, replacement in (
         (
             "# v6e-32: 1 slices x 8 hosts x 4 chips",
             f"# {stack}: {settings.slices} slices x {row.hosts} hosts x {row.chips_per_host} chips",
         ),
+        ("export SLIPWAY_STACK=v6e-32", f"export SLIPWAY_STACK={stack}"),
         (
             "export SLIPWAY_ARTIFACTS=gs://slipway-artifacts-us-east5-my-project",
             f"export SLIPWAY_ARTIFACTS=gs://{names.artifacts_bucket}",
         ),
-        ("# none", "\n".join(secrets) or "# none"),
     ):
         assert expected.count(f"\n{line}\n") == 1
         expected = expected.replace(f"\n{line}\n", f"\n{replacement}\n")
     assert script_of(stack) == expected
 
 
-def test_it_holds_bootstrap_as_it_is_and_fits() -> None:
+def test_it_holds_its_files_as_they_are_and_fits() -> None:
     script = startup_script(HOST, BOOTSTRAP)
-    assert f"\n{BOOTSTRAP}SLIPWAY_BOOTSTRAP\n" in script
+    for name, text in (FILES | {"bootstrap.sh": BOOTSTRAP}).items():
+        assert f"/{name}\" <<'SLIPWAY_END_OF_FILE'\n{text}SLIPWAY_END_OF_FILE\n" in script
     assert len(script.encode()) < METADATA_LIMIT / 4
     with pytest.raises(StartupScriptError, match=r"metadata takes 262,144; shorten training/bootstrap.sh"):
         startup_script(HOST, "#" * METADATA_LIMIT)
     with pytest.raises(StartupScriptError, match="has a line that ends its copy"):
-        startup_script(HOST, "echo\nSLIPWAY_BOOTSTRAP\necho")
+        startup_script(HOST, "echo\nSLIPWAY_END_OF_FILE\necho")
 
 
 def test_secrets_are_there_by_name_only() -> None:
-    secrets = (("wandb", "projects/p/secrets/w/versions/latest"), ("my-key", "projects/p/secrets/k/versions/latest"))
+    secrets = tuple(host_secret(name, f"projects/p/secrets/{name}/versions/latest") for name in ("wandb", "my-key"))
     script = startup_script(dataclasses.replace(HOST, secrets=secrets), BOOTSTRAP)
-    assert "WANDB_API_KEY projects/p/secrets/w/versions/latest\nMY_KEY projects/p/secrets/k/versions/latest\n" in script
-    assert secret_variable("huggingface") == "HF_TOKEN"
+    wandb, other = "projects/p/secrets/wandb/versions/latest", "projects/p/secrets/my-key/versions/latest"
+    assert f"\nexport SLIPWAY_SECRETS='WANDB_API_KEY {wandb} optional\nMY_KEY {other}'\n" in script
+    assert host_secret("huggingface", "").variable == "HF_TOKEN"
+
+
+@pytest.mark.parametrize("name", ["path", "ld-preload", "slipway-bundle", "https-proxy", "jax-platforms", "m-steps"])
+def test_no_secret_takes_the_place_of_what_a_host_needs(name: str) -> None:
+    variable = name.upper().replace("-", "_")
+    assert problem(name) == (
+        f"hosts would read it as {variable}, which they need for something else; give the secret another name"
+    )
 
 
 def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
-    script = startup_script(HOST, BOOTSTRAP)
-    scripts = {"startup.sh": script}
-    for name, mark in (("run.sh", "SLIPWAY_RUN"), ("report.sh", "SLIPWAY_REPORT")):
-        scripts[name] = script.split(f"<<'{mark}'\n")[1].split(f"\n{mark}\n")[0] + "\n"
-    for name, text in scripts.items():
-        (tmp_path / name).write_text(text)
-    done = subprocess.run([SHELLCHECK, *scripts], cwd=tmp_path, capture_output=True, text=True, check=False)
+    """`make lint` looks at the files themselves."""
+    script = tmp_path / "startup-script"
+    script.write_text(startup_script(HOST, BOOTSTRAP))
+    done = subprocess.run([SHELLCHECK, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
 # --- as a process ---
 
 
-class Metadata(BaseHTTPRequestHandler):
-    """Token, secret and guest attributes, as a host sees them."""
+class Google(BaseHTTPRequestHandler):
+    """Token, secrets, guest attributes and Cloud Logging, as a host sees them."""
 
     reports: ClassVar[list[dict[str, object]]] = []
+    logging: ClassVar[list[int]] = []  # what entries:write answers, one call each; then 200
+    written: ClassVar[list[dict[str, Any]]] = []
+    metadata: ClassVar[dict[str, str]] = {
+        "project/project-id": "p",
+        "instance/zone": "projects/1/zones/us-east5-b",
+        "instance/name": "t1v-n-1-w-0",
+    }
 
     def do_GET(self) -> None:
-        if self.path.endswith("/service-accounts/default/token"):
+        name = self.path.removeprefix("/computeMetadata/v1/")
+        if name == "instance/service-accounts/default/token":
             assert self.headers["Metadata-Flavor"] == "Google"
             self._answer({"access_token": "t0k3n", "expires_in": 300})
+        elif name in self.metadata:
+            self._send(200, self.metadata[name].encode())
         elif self.path == "/v1/projects/p/secrets/s/versions/latest:access":
             assert self.headers["Authorization"] == "Bearer t0k3n"
             self._answer({"name": "s", "payload": {"data": "aHVzaA==", "dataCrc32c": "1"}})
+        elif self.path == "/v1/projects/p/secrets/others/versions/latest:access":
+            self._send(403, b'{"error": {"code": 403, "status": "PERMISSION_DENIED"}}')
         else:
-            self.send_error(404)
+            self._send(404, b'{"error": {"code": 404, "status": "NOT_FOUND"}}')
 
     def do_PUT(self) -> None:
         assert self.path == "/computeMetadata/v1/instance/guest-attributes/slipway/status"
-        self.reports.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.reports.append(json.loads(self._body()))
         self._answer({})
+
+    def do_POST(self) -> None:
+        assert (self.path, self.headers["Authorization"]) == ("/v2/entries:write", "Bearer t0k3n")
+        body = json.loads(self._body())
+        code = self.logging.pop(0) if self.logging else 200
+        if code == 200:
+            self.written.append(body)
+        self._send(code, b"{}")
 
     def log_message(self, format: str, *args: object) -> None:
         del format, args
 
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers["Content-Length"]))
+
     def _answer(self, value: object) -> None:
-        self.send_response(200)
+        self._send(200, json.dumps(value, indent=1).encode())
+
+    def _send(self, code: int, body: bytes) -> None:
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(json.dumps(value, indent=1).encode())
+        self.wfile.write(body)
 
 
 @pytest.fixture
 def server() -> ThreadingHTTPServer:
-    Metadata.reports.clear()
-    metadata = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
-    Thread(target=metadata.serve_forever, daemon=True).start()
-    return metadata
+    for said in (Google.reports, Google.logging, Google.written):
+        said.clear()
+    google = ThreadingHTTPServer(("127.0.0.1", 0), Google)
+    Thread(target=google.serve_forever, daemon=True).start()
+    return google
 
 
-def boot(home: Path, script: str, server: ThreadingHTTPServer) -> list[str]:
-    """Run the script with a systemctl that writes down what it was told."""
-    tools, units = home / "tools", home / "units"
-    tools.mkdir(exist_ok=True)
-    units.mkdir(exist_ok=True)
-    (tools / "systemctl").write_text(f'#!/bin/sh\necho "$@" >>"{home}/systemctl.log"\n')
-    (tools / "systemctl").chmod(0o755)
-    (home / "systemctl.log").write_text("")
-    done = subprocess.run(
-        ["bash", "-c", script], env=environment(home, server), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return (home / "systemctl.log").read_text().splitlines()
+class BootedHost:
+    """A directory for its files, and stand-ins for what only root of a real machine may do, which write down calls."""
+
+    def __init__(self, directory: Path, server: ThreadingHTTPServer) -> None:
+        self.home = directory / "home with a space"
+        self.units = directory / "etc" / "systemd" / "system"
+        self.huge_pages = directory / "huge pages"
+        self._tools, self._calls = directory / "tools", directory / "calls"
+        for folder in (self._tools, self.units):
+            folder.mkdir(parents=True)
+        self.huge_pages.write_text("madvise\n")
+        for name in ("systemctl", "useradd", "chown"):
+            self.tool(name, f'echo "{name} $*" >>"{self._calls}"')
+        address = f"127.0.0.1:{server.server_port}"
+        self.environ = {
+            "PATH": f"{self._tools}:{os.environ['PATH']}",
+            "SLIPWAY_HOME": str(self.home),
+            "SLIPWAY_UNITS": str(self.units),
+            "SLIPWAY_HUGE_PAGES": str(self.huge_pages),
+            "SLIPWAY_REPORT_S": "0.05",
+            "SLIPWAY_LOGS_S": "1",
+            "GCE_METADATA_HOST": address,
+            "SLIPWAY_SECRETS_ENDPOINT": f"http://{address}",
+            "SLIPWAY_LOGGING_ENDPOINT": f"http://{address}",
+            "no_proxy": "*",
+        }
+
+    def tool(self, name: str, text: str) -> None:
+        (self._tools / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self._tools / name).chmod(0o755)
+
+    def boot(self, script: str) -> list[str]:
+        """What it called."""
+        self._calls.write_text("")
+        done = self.run("-c", script)
+        assert done.returncode == 0, done.stderr
+        return self._calls.read_text().splitlines()
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["bash", *arguments]
+        return subprocess.run(command, env=self.environ, capture_output=True, text=True, check=False, timeout=60)
+
+    def program(self, name: str) -> str:
+        return str(self.home / "programs" / name)
+
+    def train(self) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+        """Where bundle and environment stand already, with a Python that prints its environment; and the status."""
+        bundle, python = self.home / "software/bundles" / BUNDLE, self.home / "software/env/w/bin/python"
+        for folder in (bundle, python.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        (bundle / "MANIFEST").write_text("")
+        (bundle / "wheelhouse").write_text("w\n")
+        (self.home / "software/env/w/.complete").touch()
+        python.write_text("#!/bin/sh\nenv\n")
+        python.chmod(0o755)
+        done = self.run(self.program("train.sh"))
+        return done, json.loads((self.home / "host" / "status.json").read_text())
 
 
-def environment(home: Path, server: ThreadingHTTPServer) -> dict[str, str]:
-    address = f"127.0.0.1:{server.server_port}"
-    return {
-        "PATH": f"{home / 'tools'}:{os.environ['PATH']}",
-        "SLIPWAY_HOME": str(home / "home with a space"),
-        "SLIPWAY_UNITS": str(home / "units"),
-        "GCE_METADATA_HOST": address,
-        "SLIPWAY_SECRETS_ENDPOINT": f"http://{address}",
-        "SLIPWAY_REPORT_S": "0.05",
-        "no_proxy": "*",
-    }
+@pytest.fixture
+def host(tmp_path: Path, server: ThreadingHTTPServer) -> BootedHost:
+    return BootedHost(tmp_path, server)
 
 
-def test_every_boot_runs_it_and_only_a_change_restarts_training(tmp_path: Path, server: ThreadingHTTPServer) -> None:
+def test_every_boot_runs_it_and_only_a_change_restarts_training(host: BootedHost) -> None:
     script = startup_script(HOST, BOOTSTRAP)
-    first = boot(tmp_path, script, server)
-    assert first[1:] == [
-        "enable slipway.service slipway-report.service",
-        "restart slipway-report.service slipway.service",
-    ]
-    home = tmp_path / "home with a space"
-    assert (home / "bootstrap.sh").read_text() == BOOTSTRAP
-    again = boot(tmp_path, script, server)
-    assert again[-1] == "start slipway-report.service slipway.service"
-    other = boot(tmp_path, startup_script(dataclasses.replace(HOST, bundle="f" * 16), BOOTSTRAP), server)
-    assert other[-1] == "restart slipway-report.service slipway.service"
-    unit = (tmp_path / "units" / "slipway.service").read_text()
-    assert f'ExecStart=/bin/bash "{home}/run.sh"\n' in unit
-    assert "Restart=on-failure\n" in unit
-    assert "RestartPreventExitStatus=2 3\n" in unit
+    services = "slipway-logs.service slipway-report.service slipway.service"
+    first = host.boot(script)
+    assert first[0] == f"useradd --system --home-dir {host.home}/host --shell /usr/sbin/nologin slipway"
+    assert first[-1] == f"systemctl restart {services}"
+    assert not any("enable" in call.split() for call in first), "a reboot begins with the bundle of today"
+    assert host.boot(script)[-1] == f"systemctl start {services}"
+    assert host.boot(startup_script(dataclasses.replace(HOST, bundle="f" * 16), BOOTSTRAP))[-1] == first[-1]
+    assert Path(host.program("bootstrap.sh")).read_text() == BOOTSTRAP
+    assert host.huge_pages.read_text() == "always\n"
 
 
-def test_bootstrap_finds_its_variables_and_secrets(tmp_path: Path, server: ThreadingHTTPServer) -> None:
-    boot(tmp_path, startup_script(HOST, "env\nprintf '%s\\n' \"$WANDB_API_KEY\"\n"), server)
-    home = tmp_path / "home with a space"
-    done = subprocess.run(
-        ["bash", str(home / "run.sh")], env=environment(tmp_path, server), capture_output=True, text=True, check=False
-    )
+def test_training_runs_as_an_account_of_its_own_and_what_root_runs_is_not_that_accounts(host: BootedHost) -> None:
+    calls = host.boot(startup_script(HOST, BOOTSTRAP))
+    unit = (host.units / "slipway.service").read_text()
+    for line in (
+        f'ExecStart=/bin/bash "{host.home}/programs/train.sh"',
+        f'ExecStartPre=+/bin/bash "{host.home}/programs/devices.sh"',
+        "User=slipway",
+        "Restart=on-failure",
+        "RestartPreventExitStatus=2 3",
+    ):
+        assert f"\n{line}\n" in unit
+    given = [f"{host.home}/{name}" for name in ("host", "cache", "software")]
+    assert [call for call in calls if call.startswith("chown")] == [f"chown -R slipway: {' '.join(given)}"]
+    assert "SystemMaxUse=1G\n" in (host.units.parent / "journald@slipway.conf").read_text()
+
+
+def test_training_finds_its_variables_and_secrets(host: BootedHost) -> None:
+    host.boot(startup_script(HOST, BOOTSTRAP))
+    done, _ = host.train()
     assert done.returncode == 0, done.stderr
     variables = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     assert variables["SLIPWAY_ARTIFACTS"] == "gs://artifacts"
     assert variables["SLIPWAY_BUNDLE"] == BUNDLE
-    assert variables["SLIPWAY_ROOT"] == str(home)
+    assert variables["SLIPWAY_ROOT"] == f"{host.home}/software"
     assert variables["WANDB_API_KEY"] == "hush"
-    assert not any("hush" in path.read_text() for path in home.rglob("*") if path.is_file()), "never written down"
+    assert not any("hush" in path.read_text() for path in host.home.rglob("*") if path.is_file()), "never written down"
 
 
-def test_a_secret_that_cannot_be_read_stops_the_start(tmp_path: Path, server: ThreadingHTTPServer) -> None:
-    lost = dataclasses.replace(HOST, secrets=(("wandb", "projects/p/secrets/none/versions/latest"),))
-    boot(tmp_path, startup_script(lost, "echo started"), server)
-    script = tmp_path / "home with a space" / "run.sh"
-    done = subprocess.run(
-        ["bash", str(script)], env=environment(tmp_path, server), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert "secret projects/p/secrets/none/versions/latest cannot be read" in done.stderr
-    assert "started" not in done.stdout
+@pytest.mark.parametrize(
+    ("secret", "code", "reason"),
+    [
+        (
+            HostSecret("KEY", "projects/p/secrets/none/versions/latest"),
+            1,
+            "secret projects/p/secrets/none/versions/latest has no value; add one with gcloud secrets versions add",
+        ),
+        (
+            HostSecret("KEY", "projects/p/secrets/others/versions/latest"),
+            1,
+            "secret projects/p/secrets/others/versions/latest may not be read by this host's account; "
+            "it needs roles/secretmanager.secretAccessor on it",
+        ),
+        (
+            HostSecret("PATH", "projects/p/secrets/s/versions/latest"),
+            2,
+            "secret projects/p/secrets/s/versions/latest would replace PATH of this host; give it another name",
+        ),
+    ],
+    ids=["no value", "not allowed", "a variable that is there"],
+)
+def test_a_secret_that_cannot_be_read_is_the_hosts_status(
+    host: BootedHost, secret: HostSecret, code: int, reason: str
+) -> None:
+    host.boot(startup_script(dataclasses.replace(HOST, secrets=(secret,)), BOOTSTRAP))
+    done, status = host.train()
+    assert (done.returncode, done.stdout) == (code, "")
+    assert (status["phase"], status["exit_code"], status["reason"]) == ("failed", code, reason)
 
 
-def test_each_phase_and_each_standstill_is_reported_once(tmp_path: Path, server: ThreadingHTTPServer) -> None:
-    boot(tmp_path, startup_script(HOST, BOOTSTRAP), server)
-    home = tmp_path / "home with a space"
-    reporter = subprocess.Popen(["bash", str(home / "report.sh")], env=environment(tmp_path, server))
+def test_an_optional_secret_without_a_value_is_left_out_and_said(host: BootedHost) -> None:
+    lost = dataclasses.replace(WANDB, version="projects/p/secrets/none/versions/latest")
+    host.boot(startup_script(dataclasses.replace(HOST, secrets=(lost,)), BOOTSTRAP))
+    done, _ = host.train()
+    assert done.returncode == 0, done.stderr
+    said = "bootstrap: secret projects/p/secrets/none/versions/latest has no value and is left out"
+    assert done.stdout.splitlines()[0] == said
+    assert "WANDB_API_KEY" not in done.stdout.replace(f"WANDB_API_KEY {lost.version}", "")
+
+
+def test_each_phase_and_each_standstill_is_reported_once(host: BootedHost) -> None:
+    host.boot(startup_script(HOST, BOOTSTRAP))
+    said = host.home / "host" / "status.json"
+    reporter = subprocess.Popen(["bash", host.program("report.sh")], env=host.environ)
     try:
-        until(lambda: len(Metadata.reports) == 1, "booting is reported")
+        until(lambda: len(Google.reports) == 1, "booting is reported")
         status = {"phase": "training", "exit_code": None, "reason": None}
-        (home / "host" / "status.json").write_text(json.dumps(status) + "\n")
-        until(lambda: len(Metadata.reports) == 2, "training is reported")
-        (home / "host" / "status.json").write_text(json.dumps(status | {"still_since": 1.5}) + "\n")
-        until(lambda: len(Metadata.reports) == 3, "that it stands still is reported")
-        (home / "host" / "status.json").write_text(json.dumps(status | {"still_since": None}) + "\n")
-        until(lambda: len(Metadata.reports) == 4, "that it goes on is reported")
-        (home / "host" / "status.json").write_text(json.dumps(status | {"phase": "finished"}) + "\n")
-        until(lambda: len(Metadata.reports) == 5, "the end is reported")
+        said.write_text(json.dumps(status) + "\n")
+        until(lambda: len(Google.reports) == 2, "training is reported")
+        said.write_text(json.dumps(status | {"still_since": 1.5}) + "\n")
+        until(lambda: len(Google.reports) == 3, "that it stands still is reported")
+        said.write_text(json.dumps(status | {"still_since": None}) + "\n")
+        until(lambda: len(Google.reports) == 4, "that it goes on is reported")
+        said.write_text(json.dumps(status | {"phase": "finished"}) + "\n")
+        until(lambda: len(Google.reports) == 5, "the end is reported")
     finally:
         reporter.kill()
         reporter.wait()
-    assert Metadata.reports[0] == {"bundle": BUNDLE, "status": {"phase": "booting"}}
-    phases = [report["status"]["phase"] for report in Metadata.reports]  # pyright: ignore
+    assert Google.reports[0] == {"bundle": BUNDLE, "status": {"phase": "booting"}}
+    phases = [report["status"]["phase"] for report in Google.reports]  # pyright: ignore
     assert phases == ["booting", "training", "training", "training", "finished"]
+
+
+def journal_line(number: int, message: str) -> str:
+    """As `journalctl --output=json` of systemd 249 writes one."""
+    return json.dumps(
+        {
+            "__CURSOR": f"s=2eaf;i={number:x};b=46d6;m=1b2;t=6098;x=c0de",
+            "__REALTIME_TIMESTAMP": f"17956516690000{number:02}",
+            "PRIORITY": "6",
+            "MESSAGE": message,
+        }
+    )
+
+
+def test_the_log_reaches_cloud_logging_in_order_each_line_once(host: BootedHost) -> None:
+    """Whatever is in a line, also where Google is away for a moment, and from where it was after a restart."""
+    lines = ['{"step": 1} "MESSAGE" \\ \t end', "slipway: 2 hosts, all take part", "näher"]
+    host.boot(startup_script(HOST, BOOTSTRAP))
+    journal = host.home / "journal"
+    journal.write_text("".join(journal_line(number, line) + "\n" for number, line in enumerate(lines)))
+    host.tool("journalctl", f'echo "$*" >"{host.home}/asked"; cat "{journal}"')
+    Google.logging[:] = [503]
+    ended = host.run(host.program("logs.sh"))
+    assert "logs: Cloud Logging answers 503: {}" in ended.stderr
+    (batch,) = Google.written
+    assert batch["logName"] == "projects/p/logs/slipway"
+    labels = {"location": "us-east5-b", "namespace": "demo", "node_id": "t1v-n-1-w-0"}
+    assert batch["resource"] == {"type": "generic_node", "labels": labels}
+    assert [entry["jsonPayload"]["message"] for entry in batch["entries"]] == lines
+    assert [entry["insertId"] for entry in batch["entries"]] == ["2eaf-0", "2eaf-1", "2eaf-2"]
+    assert batch["entries"][2]["timestamp"] == "2026-11-26T00:07:49.000002Z"
+    host.run(host.program("logs.sh"))
+    assert "--after-cursor=s=2eaf;i=2;" in (host.home / "asked").read_text()

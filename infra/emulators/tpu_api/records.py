@@ -137,7 +137,7 @@ class GuestAttribute:
     value: str
 
 
-# What a host publishes when it is ready, as infra/vm_hosts/startup_script.py writes it.
+# What a host publishes when it is ready, as infra/vm_hosts/report.sh writes it.
 HOST_READY = GuestAttribute("slipway", "status", '{"bundle": "emulated", "status": {"phase": "training"}}')
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from infra import durations
 from infra.google_cloud.api import SCOPE
+from infra.host_secrets import host_secret
 from infra.host_software.derive import HostSoftware
 from infra.paths import TRAINING
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
@@ -31,7 +32,7 @@ def host_script(settings: TpuVmSettings, bundle: str) -> HostScript:
         chips_per_host=row.chips_per_host,
         artifacts=settings.places.artifacts_on_hosts,
         bundle=bundle,
-        secrets=tuple((name, settings.names.secret_path(name)) for name in settings.host_secrets),
+        secrets=tuple(host_secret(name, settings.names.secret_path(name)) for name in settings.host_secrets),
     )
 
 
