@@ -6,20 +6,18 @@ Owns its name, what is in it and what it means for whoever waits. Refuses to own
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from infra.targets.phases import BOOTING
 from training import host_status
+from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase
 
 ATTRIBUTE = "slipway/status"  # namespace and key
-_BEFORE_READY = (BOOTING, Phase.BOOTSTRAPPING)
-
-
-class HostFailedError(Exception):
-    """A host has failed, in one sentence."""
+_BEFORE_READY = (BOOTING, Phase.BOOTSTRAPPING, Phase.STARTING)
+_FINAL = (None, ExitCode.BAD_INPUT, ExitCode.REPEATED)  # of what has failed; after any other systemd starts it again
 
 
 @dataclass(frozen=True)
@@ -46,10 +44,47 @@ def parse(value: str) -> Report | None:
         return Report(*words)
 
 
-def ready_hosts(values: Iterable[str]) -> int:
-    """How many hosts have said that training has begun (or is over). Raises HostFailedError for one that has failed."""
-    reports = [report for report in map(parse, values) if report]
-    for report in reports:
-        if report.phase == Phase.FAILED:
-            raise HostFailedError(f"a host has failed: {report.reason}; mend it and run `pulumi up` again")
-    return sum(report.phase not in _BEFORE_READY for report in reports)
+@dataclass(frozen=True)
+class Failure:
+    """Of one host. `final`: nothing starts it again; `start` tells its starts apart."""
+
+    host: int
+    reason: str
+    final: bool
+    start: float = 0.0
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """Of one slice's hosts, by number: where training has begun (or is over), with this bundle or with another."""
+
+    ready: tuple[int, ...]
+    behind: tuple[int, ...]
+    silent: tuple[int, ...]  # no word yet
+    failures: tuple[Failure, ...]
+
+
+def readiness(values: Sequence[str], bundle: str) -> Readiness:
+    """What hosts have said, in their order; `bundle` is the one that they shall run, empty where any will do."""
+    reports = list(enumerate(map(parse, values)))
+    begun = [
+        (host, report) for host, report in reports if report and report.phase not in (*_BEFORE_READY, Phase.FAILED)
+    ]
+    return Readiness(
+        ready=tuple(host for host, report in begun if bundle in ("", report.bundle)),
+        behind=tuple(host for host, report in begun if bundle not in ("", report.bundle)),
+        silent=tuple(host for host, report in reports if report is None),
+        failures=tuple(
+            _failure(host, report, bundle) for host, report in reports if report and report.phase == Phase.FAILED
+        ),
+    )
+
+
+def _failure(host: int, report: Report, bundle: str) -> Failure:
+    status = report.status
+    if bundle not in ("", report.bundle):
+        reason = f"{report.reason} (with bundle {report.bundle}; it takes {bundle} at its next boot)"
+        return Failure(host, reason, final=True)
+    if status is None:
+        return Failure(host, report.reason, final=True)
+    return Failure(host, report.reason, status.exit_code in _FINAL, status.started)

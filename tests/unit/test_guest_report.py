@@ -6,24 +6,40 @@ import json
 
 import pytest
 
-from infra.vm_hosts.guest_report import HostFailedError, Report, parse, ready_hosts
+from infra.vm_hosts.guest_report import Failure, Readiness, Report, parse, readiness
 from training.host_status import HostStatus, Phase
 
 
-def said(phase: str) -> str:
-    return json.dumps({"bundle": "b", "status": {"phase": phase, "reason": "no luck"}})
+def said(phase: str, bundle: str = "b", **more: object) -> str:
+    return json.dumps({"bundle": bundle, "status": {"phase": phase, "reason": "no luck"} | more})
 
 
-def test_hosts_are_ready_once_they_have_left_bootstrap() -> None:
-    assert ready_hosts([said("booting"), said("bootstrapping"), said("training"), said("finished")]) == 2
-    with pytest.raises(HostFailedError, match="a host has failed: no luck; mend it and run"):
-        ready_hosts([said("failed")])
+def test_hosts_are_ready_once_they_compile_with_this_bundle() -> None:
+    values = [said("booting"), "", said("bootstrapping"), said("starting"), said("compiling"), said("finished"), "{"]
+    assert readiness([*values, said("training", "a")], "b") == Readiness((4, 5), (7,), (1, 6), ())
+    assert readiness([said("training", "a")], "").ready == (0,), "no script of ours says which"
+
+
+@pytest.mark.parametrize(
+    ("code", "final"), [(1, False), (75, False), (2, True), (3, True), (None, True)], ids=lambda value: str(value)
+)
+def test_what_systemd_starts_again_is_no_end(code: int | None, final: bool) -> None:
+    """RestartPreventExitStatus of startup.sh."""
+    failed = said("failed", started=7.0, updated=8.0, exit_code=code)
+    assert readiness([said("training"), failed], "b").failures == (Failure(1, "no luck", final, 7.0),)
+
+
+def test_a_host_that_has_failed_with_the_bundle_before_says_so() -> None:
+    """Nothing starts it again with this one."""
+    failed = said("failed", "a", started=7.0, updated=8.0, exit_code=1)
+    reason = "no luck (with bundle a; it takes b at its next boot)"
+    assert readiness([failed], "b").failures == (Failure(0, reason, final=True),)
 
 
 @pytest.mark.parametrize("half", ["", "{", "[]", "1", '{"status": null}', '{"status": "training"}', '{"bundle": "b"}'])
 def test_half_a_report_is_none(half: str) -> None:
     assert parse(half) is None
-    assert ready_hosts([half, said("training")]) == 1
+    assert readiness([half, said("training")], "b").ready == (1,)
 
 
 def test_a_report_is_read_whole() -> None:

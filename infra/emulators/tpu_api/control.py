@@ -122,8 +122,8 @@ def _request(api: Emulator, name: str) -> dict[str, Any]:
 
 
 def _node(api: Emulator, name: str) -> dict[str, Any]:
-    node, ready = api.cloud.ledger.nodes[name], api.cloud.ledger.host_ready
-    hosts = [ready in api.cloud.levers.guest_attributes(node, worker) for worker in range(len(node.hosts))]
+    node = api.cloud.ledger.nodes[name]
+    hosts = [api.cloud.levers.is_ready(node, worker) for worker in range(len(node.hosts))]
     return _named(name) | {
         "accelerator": node.accelerator,
         "tier": node.tier,

@@ -68,18 +68,22 @@ class Levers:
         published = [*(_of_guest_agent(node, worker) if self.ledger.behaviour.guest_agent else ()), *host.attributes]
         is_due = host.ready_at_s is not None and host.ready_at_s <= self.ledger.now_s
         if is_due and node.state is NodeState.READY and _key(ready) not in map(_key, host.attributes):
-            published.append(ready)
+            published.append(host.says(ready))
         return published
 
     def hosts_ready(self, node: Node) -> int:
-        return sum(self.ledger.host_ready in self.guest_attributes(node, worker) for worker in range(len(node.hosts)))
+        return sum(self.is_ready(node, worker) for worker in range(len(node.hosts)))
+
+    def is_ready(self, node: Node, worker: int) -> bool:
+        return node.hosts[worker].says(self.ledger.host_ready) in self.guest_attributes(node, worker)
 
     def set_host_ready(self, node: str, worker: int | None = None, ready: bool = True) -> None:
         """A host, or all of a node, publishes that it is ready, or takes it back."""
         known = _known("node", node, self.ledger.nodes)
         for host in known.hosts if worker is None else [known.hosts[worker]]:
             host.ready_at_s = None
-            host.attributes = _without(self.ledger.host_ready, host) + ([self.ledger.host_ready] if ready else [])
+            said = [host.says(self.ledger.host_ready)] if ready else []
+            host.attributes = _without(self.ledger.host_ready, host) + said
         self.ledger.log(node, f"{self.hosts_ready(known)}/{len(known.hosts)} hosts ready")
 
     def set_guest_attribute(self, node: str, worker: int, attribute: GuestAttribute) -> None:

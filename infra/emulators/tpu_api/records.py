@@ -5,7 +5,8 @@ Owns the states by name. Refuses to own when they change: transitions.py, cloud.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any
@@ -137,16 +138,28 @@ class GuestAttribute:
     value: str
 
 
-# What a host publishes when it is ready, as infra/vm_hosts/report.sh writes it.
-HOST_READY = GuestAttribute("slipway", "status", '{"bundle": "emulated", "status": {"phase": "training"}}')
+# What a host publishes when it is ready, as infra/vm_hosts/report.sh writes it; with its own bundle, if it has one.
+NO_BUNDLE = "emulated"
+HOST_READY = GuestAttribute("slipway", "status", f'{{"bundle": "{NO_BUNDLE}", "status": {{"phase": "training"}}}}')
+_BUNDLE = re.compile(r"^export SLIPWAY_BUNDLE=([0-9a-f]+)$", re.MULTILINE)
 
 
 @dataclass
 class NodeHost:
-    """A worker of a node. `ready_at_s` is when it reports by itself, None never."""
+    """A worker of a node. `ready_at_s` is when it reports by itself, None never; `bundle` is that of its last boot."""
 
     ready_at_s: float | None = None
     attributes: list[GuestAttribute] = field(default_factory=list[GuestAttribute])
+    bundle: str = ""
+
+    def boot(self, startup_script: str) -> None:
+        """It forgets what it was; what its metadata says now is what it runs until its next boot."""
+        found = _BUNDLE.search(startup_script)
+        self.attributes, self.ready_at_s, self.bundle = [], None, found[1] if found else ""
+
+    def says(self, ready: GuestAttribute) -> GuestAttribute:
+        """What it publishes when it is ready."""
+        return replace(ready, value=ready.value.replace(NO_BUNDLE, self.bundle or NO_BUNDLE))
 
 
 @dataclass

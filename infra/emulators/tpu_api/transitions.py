@@ -254,7 +254,7 @@ class Transitions:
         node.state, node.due_s = state, None if after_s is None else now_s + after_s
         node.health = "HEALTHY" if state is NodeState.READY else "HEALTH_UNSPECIFIED"
         for index, host in enumerate(node.hosts):
-            host.attributes, host.ready_at_s = [], None
+            host.boot(node.message.metadata.get("startup-script", ""))
             if state is NodeState.READY and timings.boot_s is not None:
                 host.ready_at_s = now_s + timings.boot_s + index * timings.host_stagger_s
         self.ledger.log(node.name, f"{state}")

@@ -10,21 +10,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from infra.durations import text as duration
 from infra.google_cloud.api_errors import FullError
 from infra.google_cloud.retries import jittered
 from infra.names import MADE_LABEL
-from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
+from infra.providers.resource import Context, OnChange, Outputs, RemoteService, Resource, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs
 from infra.targets.tpu_vm.provider.tpu_request import Known
 from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 from infra.vm_hosts import guest_report
-from infra.vm_hosts.guest_report import HostFailedError
+from infra.vm_hosts.guest_report import Failure, Readiness
+from infra.vm_hosts.startup_script import bundle_of
 
+STARTS = 3  # of a host that fail for the same reason, after which nobody waits for another
 SECONDS_PER_CALL = 10.0  # of waiting: six calls a minute
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0  # after all zones have failed once
 
@@ -42,6 +44,15 @@ class SliceReadyResource(Resource[SliceReadyInputs]):
         wait = _Wait(context, new, request)
         context.accept(request.identifier, wait.outputs)
         return request.identifier, wait.once() if not new.wait else wait.until_ready()
+
+    def changes(
+        self, old: Mapping[str, Any], new: Mapping[str, Any], state: Mapping[str, Any] | None = None
+    ) -> dict[str, OnChange]:
+        """To wait where nobody has waited before is something to do."""
+        changed, seen = super().changes(old, new, state), state or {}
+        if new["wait"] and seen.get("ready", 0) + seen.get("behind", 0) != new["hosts"]:
+            changed["wait"] = OnChange.UPDATE
+        return changed
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
         inputs = TpuRequestResource().parse(outputs["request"])
@@ -61,20 +72,27 @@ class _Wait:
     request: QueuedResourceInputs
     state: str = ""
     zone: str = ""
-    hosts_of: dict[str, int] = field(default_factory=dict[str, int])  # ready hosts by node
+    said: dict[str, Readiness] = field(default_factory=dict[str, Readiness])  # by node
+    failed: dict[tuple[str, Failure], set[float]] = field(default_factory=dict[tuple[str, Failure], set[float]])
     calls: int = 0  # since the last pause
     turns: int = 0  # zones that have failed
 
     def __post_init__(self) -> None:
         self.began = self.context.now()
+        self.bundle = bundle_of(self.request.metadata.get(tpu_cleanup.STARTUP_SCRIPT, ""))
+        self.per_node = self.inputs.hosts // self.request.nodes
 
     @property
     def ready(self) -> int:
-        return sum(self.hosts_of.values())
+        return sum(len(said.ready) for said in self.said.values())
+
+    @property
+    def behind(self) -> int:
+        return sum(len(said.behind) for said in self.said.values())
 
     @property
     def outputs(self) -> Outputs:
-        return {"state": self.state, "ready": self.ready, "zone": self.zone}
+        return {"state": self.state, "ready": self.ready, "behind": self.behind, "zone": self.zone}
 
     def once(self) -> Outputs:
         self._look()
@@ -86,7 +104,9 @@ class _Wait:
             self.context.accept(self.request.identifier, self.outputs)
             if ended:
                 self._move(ended)
-            elif self.state == "ACTIVE" and self.ready == self.inputs.hosts:
+            elif self.state == "ACTIVE" and self.ready + self.behind == self.inputs.hosts:
+                if self.behind:
+                    self.context.say(f"{self.behind} hosts run another bundle; they take this one at their next boot")
                 # Labels that were changed while the request waited: its copy could not be.
                 nodes = tpu_nodes.there(self.context, self.request, self.zone)
                 tpu_nodes.patch(self.context, self.request, self.zone, nodes)
@@ -109,7 +129,7 @@ class _Wait:
                 f"has asked for it anew; run `pulumi up` to go on with theirs, if it is on this stack's terms"
             )
         if request.zone != self.zone:
-            self.hosts_of.clear()
+            self.said.clear()
         self.state, self.zone = request.state, request.zone
         if request.state in tpu_request.ENDED:
             return request
@@ -119,19 +139,52 @@ class _Wait:
 
     def _count_hosts(self) -> None:
         """Ask node after node until one is not complete: the others are asked once that one is."""
-        per_node = self.inputs.hosts // self.request.nodes
-        waiting = [name for name in self.request.node_ids if self.hosts_of.get(name, 0) < per_node]
+        waiting = [name for name in self.request.node_ids if not self._is_complete(name)]
         random.shuffle(waiting)  # a host that has failed is seen, whichever it is
         for name in waiting:
             path = f"{self.request.parent(self.zone)}/nodes/{name}"
-            said = tpu_api.guest_attributes(self.context, path, guest_report.ATTRIBUTE)
-            try:
-                self.hosts_of[name] = guest_report.ready_hosts(said)
-            except HostFailedError as error:
-                raise ResourceError(str(error)) from None
+            values = tpu_api.guest_attributes(self.context, path, guest_report.ATTRIBUTE)
+            self.said[name] = guest_report.readiness(values, self.bundle)
+            for failure in self.said[name].failures:
+                self._judge(name, failure)
             self.calls += 1
-            if self.hosts_of[name] < per_node:
+            if not self._is_complete(name):
                 return
+
+    def _is_complete(self, node: str) -> bool:
+        said = self.said.get(node)
+        return said is not None and len(said.ready) + len(said.behind) == self.per_node
+
+    def _judge(self, node: str, failure: Failure) -> None:
+        """A host that is started again is progress, until it has failed for the same reason often enough."""
+        starts = self.failed.setdefault((node, replace(failure, start=0.0)), set())
+        if failure.start in starts:
+            return
+        starts.add(failure.start)
+        host = f"host {failure.host} of {node}"
+        if failure.final:
+            raise ResourceError(f"{host} has failed: {failure.reason}; mend it and run `pulumi up` again")
+        if len(starts) == STARTS:
+            raise ResourceError(
+                f"{host} has failed {STARTS} times: {failure.reason}; it goes on trying. Mend it, then `pulumi up` "
+                f"waits on"
+            )
+        if len(starts) == 1:
+            self.context.say(f"{host} has failed, and starts again: {failure.reason}")
+
+    @property
+    def _missing(self) -> str:
+        """Which hosts nobody has heard of, where others are there; empty before there are nodes."""
+        if self.state != "ACTIVE":
+            return ""
+        silent = [f"{node} {hosts}" for node in self.request.node_ids if (hosts := self._silent(node))]
+        return f"; no word of {', '.join(silent)}" if silent else ""
+
+    def _silent(self, node: str) -> str:
+        said = self.said.get(node)
+        if said is None or len(said.silent) == self.per_node:
+            return "(all hosts)"
+        return f"({', '.join(f'host {host}' for host in said.silent)})" if said.silent else ""
 
     def _move(self, ended: tpu_request.TpuRequest) -> None:
         """Delete what is left, and ask in the next zone that takes it."""
@@ -139,7 +192,7 @@ class _Wait:
         why = f"{name} is {ended.state} in {zone} ({ended.reason})"
         self.context.say(why)
         tpu_cleanup.remove(self.context, self.request.path(zone), ended.labels.get(MADE_LABEL, ""))
-        self.hosts_of.clear()
+        self.said.clear()
         if not ended.may_pass:
             raise ResourceError(f"{why}, and was deleted; mend what it says, then run `pulumi up` again")
         zones = self.request.in_order(zone)
@@ -164,8 +217,8 @@ class _Wait:
         at = f"{self.zone}: {self.state}, {self.ready} of {self.inputs.hosts} hosts ready"
         if waited >= deadline:
             raise ResourceError(
-                f"{self.request.name} in {at} after {duration(deadline)} (wait_deadline); `pulumi up` goes on waiting, "
-                f"`pulumi destroy` gives it up"
+                f"{self.request.name} in {at} after {duration(deadline)} (wait_deadline){self._missing}; `pulumi up` "
+                f"goes on waiting, `pulumi destroy` gives it up"
             )
         self.context.report(f"{line or at}, waited {_rounded(waited)} of {duration(deadline)}")
         self.context.wait(min(jittered(seconds), max(1.0, deadline - waited)))
