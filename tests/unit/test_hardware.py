@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from infra.commands.hardware import as_text
 from infra.commands.main import app
-from infra.hardware import TABLE, Accelerator, Api, QuotaScope, QuotaUnit, UnknownAcceleratorError, find, rows
+from infra.hardware import TABLE, Accelerator, Api, QuotaScope, QuotaUnit, UnknownAcceleratorError, emulated, find, rows
 from infra.stack_file.settings import SettingsError, from_text
 
 DOCUMENT: dict[str, Any] = yaml.safe_load(TABLE.read_text())
@@ -22,11 +22,11 @@ FAMILY_KEYS = {
     "title", "platform", "chip", "counts", "cores_per_chip", "devices_per_chip", "chips_per_host", "apis",
     "accelerator_type", "gke_accelerator", "vertex_accelerator", "runtime_version", "nic_gbits_per_chip",
     "nic_gbits_per_host", "data_nics", "source", "machine_type", "machine_types", "zones_documented", "zones_listed",
-    "prices", "quotas", "sizes",
+    "prices", "quotas", "sizes", "emulated",
 }  # fmt: skip
 SIZE_KEYS = {"topology", "hosts", "chips_per_host", "machine_type", "apis"}
 ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-([a-f]|ai[0-9]+[a-z])")
-ROWS = pytest.mark.parametrize("row", rows(), ids=lambda row: row.name)
+ROWS = pytest.mark.parametrize("row", (*rows(), *emulated()), ids=lambda row: row.name)
 
 
 # --- the file -------------------------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ ROWS = pytest.mark.parametrize("row", rows(), ids=lambda row: row.name)
 
 def test_every_size_is_a_row_and_no_name_is_written_twice() -> None:
     names = [name for family in FAMILIES.values() for name in family["sizes"]]
-    assert [row.name for row in rows()] == names
+    assert [row.name for row in rows()] == [name for name in names if not find(name).emulated]
     assert len(set(names)) == len(names)
     for name in names:  # YAML would keep the second silently
         assert len(re.findall(rf"(?<![\w-]){re.escape(name)}: ", TABLE.read_text())) == 1, name
@@ -54,7 +54,7 @@ def test_no_key_is_misspelled_and_every_source_is_listed_and_used() -> None:
 
 
 def test_families_are_these_and_tpus_come_in_every_size() -> None:
-    assert set(FAMILIES) == {"cpu", "v5e", "v5p", "v6e", "tpu7x", "a3-mega", "a3-high", "a3-ultra", "h100"}
+    assert set(FAMILIES) == {"cpu", "vcpu", "v5e", "v5p", "v6e", "tpu7x", "a3-mega", "a3-high", "a3-ultra", "h100"}
     for family in ("v5e", "v6e"):
         assert [row.chips for row in rows(family)] == [1, 4, 8, 16, 32, 64, 128, 256]
 

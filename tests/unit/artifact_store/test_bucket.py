@@ -13,9 +13,9 @@ import pytest
 
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import Store
+from infra.emulators.metadata_server import MetadataServer
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.paths import ROOT
-from tests.emulators.metadata_server import MetadataServer
 from tests.unit.artifact_store.steps import BIG, refused, write
 
 

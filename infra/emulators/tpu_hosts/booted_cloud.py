@@ -1,0 +1,43 @@
+"""An emulated cloud whose hosts boot: the TPU API and buckets that somebody serves, with hosts and what these ask of.
+
+Owns how hosts are told where the cloud's services are: real ones know them by name. Refuses to own the services.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.emulators.host_services import HostServices
+from infra.emulators.object_store import ObjectStore
+from infra.emulators.tpu_api import TpuApi
+from infra.emulators.tpu_hosts.fleet import Fleet
+
+
+@dataclass(frozen=True)
+class BootedCloud:
+    fleet: Fleet
+    services: HostServices
+
+
+@contextlib.contextmanager
+def boot(
+    api: TpuApi, store: ObjectStore, directory: Path, port: int = 0, more: Mapping[str, str] | None = None
+) -> Generator[BootedCloud]:
+    """Hosts of emulated accelerators are processes with their disks below `directory`, and end with the context.
+
+    port: of Secret Manager and Cloud Logging. more: variables that each host has besides.
+    """
+    tokens = dict[str, str]()
+    with HostServices(tokens, port) as services:
+        endpoints = {
+            "SLIPWAY_STORAGE_ENDPOINT": store.url,
+            "SLIPWAY_SECRETS_ENDPOINT": services.url,
+            "SLIPWAY_LOGGING_ENDPOINT": services.url,
+            "STORAGE_EMULATOR_HOST": store.url,  # gcsfs, google-cloud-storage
+            "TENSORSTORE_GCS_HTTP_URL": store.url,
+        }
+        with Fleet(api, directory, {**endpoints, **(more or {})}, tokens) as fleet:
+            yield BootedCloud(fleet, services)

@@ -1,0 +1,100 @@
+"""One emulated host: its disk, its metadata server, and its processes, from power on to power off.
+
+Owns what the host is told (its environment, the metadata of its platform) and the end of all that it runs. Refuses to
+own when it starts and ends (fleet.py), and what it does meanwhile (init.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from infra.emulators.metadata_server import MetadataServer
+from infra.emulators.tpu_hosts.identity import HostIdentity
+from infra.emulators.tpu_hosts.image import Image
+from infra.emulators.tpu_hosts.init import LABEL, end_all
+from infra.paths import ROOT
+
+POWER_OFF_S = 30.0  # from the notice of a preemption to its end, as Compute Engine gives
+
+
+type Publish = Callable[[HostIdentity, str, str, str | None], None]
+
+
+class EmulatedHost:
+    """It is on from `power_on` until `is_off`. endpoints: variables that name the cloud's services.
+
+    publish: hears of its guest attributes: namespace, key and value, None where one was deleted.
+    """
+
+    def __init__(
+        self, directory: Path, who: HostIdentity, token: str, endpoints: Mapping[str, str], publish: Publish
+    ) -> None:
+        self.image = Image(directory)
+        self.metadata = MetadataServer(token=token, email=who.email, publish=partial(publish, who))
+        self.metadata.values |= who.values
+        self.metadata.set_attributes(who.attributes)
+        self._endpoints = endpoints
+        self._init: subprocess.Popen[bytes] | None = None
+        self._off_by: float | None = None
+
+    def power_on(self) -> None:
+        self.metadata.__enter__()
+        self.image.make()
+        self.image.environment_file.write_text(json.dumps(self.environment))
+        command = [sys.executable, "-m", "infra.emulators.tpu_hosts.init", str(self.image.directory)]
+        own = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], LABEL: str(self.image.directory)}
+        with self.image.init_log.open("ab") as log:
+            self._init = subprocess.Popen(
+                command, cwd=ROOT, env=own, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def power_off(self, within_s: float) -> None:
+        """Tell it to end; what is left after that time is killed. Returns at once: ask `is_off`."""
+        assert self._init
+        if self._init.poll() is None:
+            self._init.send_signal(signal.SIGTERM)
+        self._off_by = time.monotonic() + within_s
+
+    @property
+    def is_off(self) -> bool:
+        """After `power_off`: whether nothing of it runs any more, which is seen to once its time is over."""
+        assert self._init and self._off_by is not None
+        if self._init.poll() is None and time.monotonic() < self._off_by:
+            return False
+        self.kill()
+        return True
+
+    def kill(self) -> None:
+        """All of it, at once."""
+        if self._init:
+            self._init.kill()
+            self._init.wait()
+            assert self._init.stdin
+            self._init.stdin.close()
+            self._init = None
+            end_all(self.image.directory)
+            self.metadata.close()
+
+    def wipe(self) -> None:
+        shutil.rmtree(self.image.directory, ignore_errors=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        server = self.metadata.host
+        return {
+            **self.image.environment,
+            **self._endpoints,
+            "GCE_METADATA_HOST": server,
+            "GCE_METADATA_IP": server,  # where google-auth looks whether it is on a VM
+            "GCE_METADATA_ROOT": server,  # TensorStore
+            LABEL: str(self.image.directory),
+        }
