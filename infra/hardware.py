@@ -182,11 +182,11 @@ def find(name: str) -> Accelerator:
 def rows(pattern: str = "") -> tuple[Accelerator, ...]:
     """Rows whose name is `pattern`; else whose family, platform or API is; else whose name contains it.
 
-    Emulated ones are among them only by their name.
+    Emulated ones are among them only by their name or family.
     """
     if pattern in _sizes():
         return (_row(pattern),)
-    every = tuple(row for row in map(_row, _sizes()) if not row.emulated)
+    every = tuple(row for row in map(_row, _sizes()) if not row.emulated or row.family == pattern)
     of_kind = tuple(row for row in every if pattern in (row.family, row.platform, *row.apis))
     return of_kind or tuple(row for row in every if pattern in row.name)
 

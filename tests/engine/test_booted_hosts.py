@@ -52,7 +52,8 @@ def clone(tmp_path: Path) -> Clone:
     document = yaml.safe_load((clone.directory / "stacks" / "Pulumi.v6e-8.yaml").read_text())
     training = TINY | {"ici_fsdp_parallelism": 2}
     config = {"accelerator": STACK, "steps": STEPS, "runs": str(tmp_path / "runs"), "training": training}
-    config |= {"zones": ["us-east5-b"], "data_options": {"vocab_size": 512}}
+    config |= {"project": "try-it", "fit": "unchecked", "zones": ["us-east5-b"], "data_options": {"vocab_size": 512}}
+    del document["config"]["slipway:max_usd_per_hour"]  # it costs nothing, but no table says so
     document["config"] |= {f"slipway:{key}": value for key, value in config.items()}
     (clone.directory / "stacks" / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump(document))
     return clone

@@ -26,7 +26,7 @@ FAMILY_KEYS = {
 }  # fmt: skip
 SIZE_KEYS = {"topology", "hosts", "chips_per_host", "machine_type", "apis"}
 ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-([a-f]|ai[0-9]+[a-z])")
-ROWS = pytest.mark.parametrize("row", (*rows(), *emulated()), ids=lambda row: row.name)
+ROWS = pytest.mark.parametrize("row", rows(), ids=lambda row: row.name)
 
 
 # --- the file -------------------------------------------------------------------------------------------------------
@@ -213,6 +213,15 @@ def test_target_local_refuses_what_is_not_on_this_machine() -> None:
     with pytest.raises(SettingsError) as caught:
         from_text("local", stack)
     assert str(caught.value) == "accelerator 'v6e-8' is not on this machine; target local takes cpu-N rows"
+
+
+def test_an_emulated_accelerator_is_among_others_only_by_its_name() -> None:
+    assert [row.name for row in emulated()] == ["vcpu-1", "vcpu-2", "vcpu-4"] == names("vcpu")
+    for row in emulated():
+        assert row not in (*rows(), *rows("cpu"), *rows(Api.QUEUED_RESOURCE))
+        assert (row.platform, row.apis, row.accelerator_type) == ("cpu", (Api.QUEUED_RESOURCE,), row.name)
+        assert row.chips == row.hosts * row.chips_per_host == int(row.name.rpartition("-")[2])
+        assert row.zones and not row.prices and not row.quotas
 
 
 # --- slipway hardware -----------------------------------------------------------------------------------------------

@@ -31,9 +31,10 @@ def boot(
     port: of Secret Manager and Cloud Logging. more: variables that each host has besides.
     """
     tokens = dict[str, str]()
-    with HostServices(tokens, port) as services:
+    # Training's clients send no token where STORAGE_EMULATOR_HOST is set; bootstrap.sh does, to the same objects.
+    with HostServices(tokens, port) as services, ObjectStore(store.root, (), tokens=tokens) as guarded:
         endpoints = {
-            "SLIPWAY_STORAGE_ENDPOINT": store.url,
+            "SLIPWAY_STORAGE_ENDPOINT": guarded.url,
             "SLIPWAY_SECRETS_ENDPOINT": services.url,
             "SLIPWAY_LOGGING_ENDPOINT": services.url,
             "STORAGE_EMULATOR_HOST": store.url,  # gcsfs, google-cloud-storage
