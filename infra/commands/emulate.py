@@ -64,7 +64,8 @@ def tpu(
             if not state:
                 stack.callback(shutil.rmtree, hosts)
             booted = stack.enter_context(booted_cloud.boot(api, store, hosts, port + 2 if port else 0))
-            typer.echo(f"hosts of vcpu-1, vcpu-2 and vcpu-4 boot, in {hosts}; {booted.services.url} has their secrets")
+            where = "each in a network of its own" if booted.fleet.isolated else "all in this machine's network"
+            typer.echo(f"hosts of vcpu-1, vcpu-2 and vcpu-4 boot, {where}, in {hosts}; secrets: {booted.services.url}")
         typer.echo(f"TPU API emulator: {api.url} shows its state")
         typer.echo(f"in another shell: export {TPU}={api.url} {STORAGE}={store.url}")
         typer.echo("it has the buckets of the stacks that are here now; after `slipway stack new` start it again")

@@ -39,6 +39,7 @@ class MetadataServer(HttpEmulator):
         expires_in_s: int = 3600,
         email: str = EMAIL,
         publish: Publish = lambda namespace, key, value: None,
+        at: tuple[str, int] = ("127.0.0.1", 0),
     ) -> None:
         self.token = token
         self.email = email
@@ -56,7 +57,7 @@ class MetadataServer(HttpEmulator):
             "universe/universe-domain": "googleapis.com",
         } | {f"instance/attributes/{name}": value for name, value in (attributes or {}).items()}
         self.changed = threading.Condition()
-        super().__init__(_Handler)
+        super().__init__(_Handler, at[1], at[0])
 
     # --- changes ---
 

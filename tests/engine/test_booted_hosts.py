@@ -31,12 +31,18 @@ class Emulator:
         )
         assert self.process.stdout
         lines = [self.process.stdout.readline() for _ in range(3)]
-        self.hosts = Path(re.findall(r"in (/\S+); ", lines[0])[0])
+        self.hosts = Path(re.findall(r" in (/\S+); ", lines[0])[0])
         self.services, self.page = (re.findall(r"http://\S+", line)[0] for line in lines[:2])
         self.exports = dict(re.findall(r"(\w+)=(http://\S+)", lines[2]))
 
     def state(self) -> dict[str, Any]:
         return httpx.get(f"{self.page}/_/state").json()
+
+    def hosts_that_logged(self, text: str) -> set[str]:
+        entries = httpx.get(f"{self.services}/_/entries").json()
+        return {
+            each["resource"]["labels"]["node_id"] for each in entries if each["jsonPayload"]["message"].startswith(text)
+        }
 
     def processes(self) -> list[str]:
         """Of all hosts: their command lines."""
@@ -75,15 +81,23 @@ def test_a_slice_boots_installs_trains_and_says_so(clone: Clone, emulator: Emula
     assert up.returncode == 0, said(up) + "".join(map(log, emulator.disks()))
     (node,) = emulator.state()["nodes"]
     assert node["hosts"] == [True, True]
-    until(lambda: all("finished" in log(disk) for disk in emulator.disks()), "both hosts have finished")
+    until(lambda: all(map(has_finished, emulator.disks())), "both hosts have finished")
     hosts = until(lambda: finished(clone), "the hosts' word of it is read")
     assert [(host["phase"], host["step"]) for host in hosts] == [("finished", STEPS)] * 2
+    names = {disk.name for disk in emulator.disks()}
+    until(lambda: emulator.hosts_that_logged("slipway: finished") == names, "their logs are in Cloud Logging")
 
     destroyed = clone.pulumi("destroy", STACK)
     assert destroyed.returncode == 0, said(destroyed)
     until(lambda: not emulator.processes(), "a deleted node's processes have ended")
     emulator.process.send_signal(signal.SIGINT)
     assert emulator.process.wait(timeout=900) == 0
+
+
+def has_finished(disk: Path) -> bool:
+    said = log(disk)
+    assert "slipway: failed" not in said, said
+    return "slipway: finished at step" in said
 
 
 def finished(clone: Clone) -> list[dict[str, Any]]:

@@ -63,6 +63,7 @@ class Ledger:
     revision: int = 0  # counts what has happened
     host_ready: GuestAttribute = HOST_READY
     hosts_boot: bool = False  # those of emulated accelerators are processes (tpu_hosts/), and say of themselves
+    hosts_on_loopback: bool = False  # where they cannot have networks of their own
     projects: list[str] = field(default_factory=list[str])  # ids, as far as anybody named one
     pools: Pools = field(default_factory=Pools)
     requests: ByName[Request] = field(default_factory=dict[str, Request])

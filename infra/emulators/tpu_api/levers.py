@@ -97,6 +97,14 @@ class Levers:
             host.boot(known.message.metadata.get("startup-script", ""))
         self.ledger.log(node, f"reboot of {'all hosts' if worker is None else f'worker {worker}'}")
 
+    def set_network(self, node: str, worker: int, up: bool) -> None:
+        """Cuts a host that boots off from the others, or joins it again; it reaches the cloud's services either way."""
+        known = _known("node", node, self.ledger.nodes)
+        if not self.ledger.boots(known.accelerator) or self.ledger.hosts_on_loopback:
+            raise ValueError(f"the hosts of {node} have no network of their own (docs/emulated-hosts.md)")
+        known.hosts[worker].connected = up
+        self.ledger.log(node, f"worker {worker} {'is connected' if up else 'is cut off'}")
+
     def set_guest_attribute(self, node: str, worker: int, attribute: GuestAttribute) -> None:
         host = _known("node", node, self.ledger.nodes).hosts[worker]
         host.attributes = [*_without(attribute, host), attribute]

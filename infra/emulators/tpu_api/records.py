@@ -155,6 +155,7 @@ class NodeHost:
     attributes: list[GuestAttribute] = field(default_factory=list[GuestAttribute])
     bundle: str = ""
     boots: int = 0
+    connected: bool = True
 
     def boot(self, startup_script: str) -> None:
         """It forgets what it was; what its metadata says now is what it runs until its next boot."""

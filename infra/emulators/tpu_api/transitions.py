@@ -218,7 +218,7 @@ class Transitions:
             number_of_project = project_number(Place.of(name).project)
             shown.service_account.email = f"{number_of_project}-compute@developer.gserviceaccount.com"
         messages.set_time(shown.create_time, self.ledger.now_s)
-        network = 127 if self.ledger.boots(row.name) else 10  # loopback reaches processes of this machine
+        network = 127 if self.ledger.boots(row.name) and self.ledger.hosts_on_loopback else 10
         for worker in range(row.hosts):
             address = f"{network}.{number % 250}.{worker // 250}.{worker % 250}"
             endpoint = shown.network_endpoints.add(ip_address=address, port=8470)

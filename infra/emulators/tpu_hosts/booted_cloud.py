@@ -6,13 +6,14 @@ Owns how hosts are told where the cloud's services are: real ones know them by n
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
 from infra.emulators.host_services import HostServices
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import TpuApi
+from infra.emulators.tpu_hosts import network
 from infra.emulators.tpu_hosts.fleet import Fleet
 
 
@@ -24,11 +25,11 @@ class BootedCloud:
 
 @contextlib.contextmanager
 def boot(
-    api: TpuApi, store: ObjectStore, directory: Path, port: int = 0, more: Mapping[str, str] | None = None
+    api: TpuApi, store: ObjectStore, directory: Path, port: int = 0, isolated: bool | None = None
 ) -> Generator[BootedCloud]:
     """Hosts of emulated accelerators are processes with their disks below `directory`, and end with the context.
 
-    port: of Secret Manager and Cloud Logging. more: variables that each host has besides.
+    port: of Secret Manager and Cloud Logging. isolated: each in a network of its own; None: where that is permitted.
     """
     tokens = dict[str, str]()
     # Training's clients send no token where STORAGE_EMULATOR_HOST is set; bootstrap.sh does, to the same objects.
@@ -40,5 +41,7 @@ def boot(
             "STORAGE_EMULATOR_HOST": store.url,  # gcsfs, google-cloud-storage
             "TENSORSTORE_GCS_HTTP_URL": store.url,
         }
-        with Fleet(api, directory, {**endpoints, **(more or {})}, tokens) as fleet:
+        isolated = network.permitted() if isolated is None else isolated
+        servers = (services, guarded, store)
+        with Fleet(api, directory, endpoints, servers, isolated, tokens) as fleet:
             yield BootedCloud(fleet, services)

@@ -9,15 +9,18 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from infra.emulators.http_server import HttpEmulator
 from infra.emulators.tpu_api import GuestAttribute, NodeState, TpuApi
 from infra.emulators.tpu_api.levers import instance_name
-from infra.emulators.tpu_hosts.host import POWER_OFF_S, EmulatedHost
+from infra.emulators.tpu_hosts import network
+from infra.emulators.tpu_hosts.host import POWER_OFF_S, CloudAccess, EmulatedHost
 from infra.emulators.tpu_hosts.identity import HostIdentity, identity
+from infra.emulators.tpu_hosts.network import Bridge
 
 _ON = (NodeState.READY, NodeState.REPAIRING, NodeState.UNKNOWN)
 _PAUSE_S = 0.1
@@ -43,16 +46,23 @@ class _Cloud:
 
 @dataclass
 class Fleet:
-    """Context manager: hosts of `api`'s nodes, below `directory`. `endpoints`: variables that every host has."""
+    """Context manager: hosts of `api`'s nodes, below `directory`. `endpoints`: variables that every host has.
+
+    `isolated`: each has a network of its own, where `servers` listen too; else all have this machine's.
+    """
 
     api: TpuApi
     directory: Path
     endpoints: Mapping[str, str] = field(default_factory=dict[str, str])
+    servers: Sequence[HttpEmulator] = ()
+    isolated: bool = field(default_factory=network.permitted)
     tokens: dict[str, str] = field(default_factory=dict[str, str])  # of hosts that are on: their accounts
 
     def __post_init__(self) -> None:
         self.directory = self.directory.resolve()
-        self.api.cloud.ledger.hosts_boot = True
+        self._bridge = Bridge() if self.isolated else None
+        ledger = self.api.cloud.ledger
+        ledger.hosts_boot, ledger.hosts_on_loopback = True, not self.isolated
         self._running = dict[str, _Running]()
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, name="emulated hosts", daemon=True)
@@ -66,6 +76,8 @@ class Fleet:
         self._thread.join()
         for running in self._running.values():
             running.host.kill()
+        if self._bridge:
+            self._bridge.close()
 
     def host(self, name: str) -> EmulatedHost:
         """By its instance's name; on, or about to end. Raises KeyError."""
@@ -106,6 +118,8 @@ class Fleet:
                 self._forget(name, host, name in cloud.disks)
         elif wanted and wanted.boots == running.boots:
             host.metadata.set_attributes(wanted.attributes)
+            if host.cable:
+                host.cable.switch(wanted.connected)
         else:
             if name in cloud.preempted:
                 host.metadata.change("instance/preempted", "TRUE")
@@ -121,7 +135,9 @@ class Fleet:
     def _boot(self, wanted: HostIdentity) -> None:
         token = f"ya29.{secrets.token_urlsafe(48)}"
         self.tokens[token] = wanted.email
-        host = EmulatedHost(self.directory / wanted.name, wanted, token, self.endpoints, self._publish)
+        cable = self._bridge.attach(wanted.address) if self._bridge else None
+        access = CloudAccess(token, self.endpoints, self.servers, self._publish, cable)
+        host = EmulatedHost(self.directory / wanted.name, wanted, access)
         self._running[wanted.name] = _Running(host, wanted.boots)
         host.power_on()
 

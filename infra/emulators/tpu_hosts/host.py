@@ -13,14 +13,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from infra.emulators.http_server import HttpEmulator
 from infra.emulators.metadata_server import MetadataServer
 from infra.emulators.tpu_hosts.identity import HostIdentity
 from infra.emulators.tpu_hosts.image import Image
 from infra.emulators.tpu_hosts.init import LABEL, end_all
+from infra.emulators.tpu_hosts.network import METADATA, Cable
 from infra.paths import ROOT
 
 POWER_OFF_S = 30.0  # from the notice of a preemption to its end, as Compute Engine gives
@@ -29,32 +32,54 @@ POWER_OFF_S = 30.0  # from the notice of a preemption to its end, as Compute Eng
 type Publish = Callable[[HostIdentity, str, str, str | None], None]
 
 
-class EmulatedHost:
-    """It is on from `power_on` until `is_off`. endpoints: variables that name the cloud's services.
+@dataclass(frozen=True)
+class CloudAccess:
+    """What a host has of its cloud. `endpoints`: variables that name its services. `servers`: those to be reached.
 
-    publish: hears of its guest attributes: namespace, key and value, None where one was deleted.
+    `publish` hears of its guest attributes: namespace, key and value, None where one was deleted.
     """
 
-    def __init__(
-        self, directory: Path, who: HostIdentity, token: str, endpoints: Mapping[str, str], publish: Publish
-    ) -> None:
+    token: str
+    endpoints: Mapping[str, str]
+    servers: Sequence[HttpEmulator]
+    publish: Publish
+    cable: Cable | None = None  # to a network of its own; else it has this machine's
+
+
+class EmulatedHost:
+    """It is on from `power_on` until `is_off`."""
+
+    def __init__(self, directory: Path, who: HostIdentity, access: CloudAccess) -> None:
         self.image = Image(directory)
-        self.metadata = MetadataServer(token=token, email=who.email, publish=partial(publish, who))
+        self.cable = access.cable
+        publish = partial(access.publish, who)
+        server = partial(MetadataServer, token=access.token, email=who.email, publish=publish)
+        self.metadata = self.cable.host.do(partial(server, at=(METADATA, 80))) if self.cable else server()
         self.metadata.values |= who.values
         self.metadata.set_attributes(who.attributes)
-        self._endpoints = endpoints
+        self._access = access
         self._init: subprocess.Popen[bytes] | None = None
         self._off_by: float | None = None
+        self._listeners: list[Callable[[], None]] = []
 
     def power_on(self) -> None:
         self.metadata.__enter__()
+        if self.cable:
+            self._listeners = [self.cable.host.do(server.listen_also) for server in self._access.servers]
         self.image.make()
         self.image.environment_file.write_text(json.dumps(self.environment))
         command = [sys.executable, "-m", "infra.emulators.tpu_hosts.init", str(self.image.directory)]
         own = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], LABEL: str(self.image.directory)}
         with self.image.init_log.open("ab") as log:
             self._init = subprocess.Popen(
-                command, cwd=ROOT, env=own, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+                command,
+                cwd=ROOT,
+                env=own,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=self.cable.host.enter if self.cable else None,
             )
 
     def power_off(self, within_s: float) -> None:
@@ -82,7 +107,8 @@ class EmulatedHost:
             self._init.stdin.close()
             self._init = None
             end_all(self.image.directory)
-            self.metadata.close()
+            for close in (*self._listeners, self.metadata.close, *((self.cable.close,) if self.cable else ())):
+                close()
 
     def wipe(self) -> None:
         shutil.rmtree(self.image.directory, ignore_errors=True)
@@ -92,7 +118,7 @@ class EmulatedHost:
         server = self.metadata.host
         return {
             **self.image.environment,
-            **self._endpoints,
+            **self._access.endpoints,
             "GCE_METADATA_HOST": server,
             "GCE_METADATA_IP": server,  # where google-auth looks whether it is on a VM
             "GCE_METADATA_ROOT": server,  # TensorStore

@@ -27,6 +27,8 @@ class HostIdentity:
     values: Mapping[str, str]
     attributes: Mapping[str, str]
     email: str
+    address: str
+    connected: bool  # to the other hosts
 
 
 def identity(ledger: Ledger, node: Node, worker: int) -> HostIdentity:
@@ -38,6 +40,8 @@ def identity(ledger: Ledger, node: Node, worker: int) -> HostIdentity:
         values=_values(node, worker),
         attributes={**node.message.metadata, **_of_platform(ledger, node, worker)},
         email=node.message.service_account.email,
+        address=node.message.network_endpoints[worker].ip_address,
+        connected=node.hosts[worker].connected,
     )
 
 

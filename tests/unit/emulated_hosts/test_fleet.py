@@ -11,7 +11,7 @@ import pytest
 
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import Cloud, Timings, TpuApi
-from infra.emulators.tpu_hosts import booted_cloud
+from infra.emulators.tpu_hosts import booted_cloud, network
 from infra.emulators.tpu_hosts.booted_cloud import BootedCloud
 from infra.emulators.tpu_hosts.init import LABEL
 from infra.labelled_processes import labelled
@@ -55,9 +55,12 @@ def api() -> Iterator[TpuApi]:
         yield api
 
 
-@pytest.fixture
-def cloud(api: TpuApi, tmp_path: Path) -> Iterator[BootedCloud]:
-    with ObjectStore(tmp_path / "buckets") as store, booted_cloud.boot(api, store, tmp_path / "hosts") as cloud:
+@pytest.fixture(params=[True, False] if network.permitted() else [False], ids=lambda isolated: f"isolated {isolated}")
+def cloud(api: TpuApi, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BootedCloud]:
+    with (
+        ObjectStore(tmp_path / "buckets") as store,
+        booted_cloud.boot(api, store, tmp_path / "hosts", isolated=request.param) as cloud,
+    ):
         yield cloud
     assert not processes(cloud)
 
@@ -114,6 +117,8 @@ def test_a_host_lives_as_its_node_does(api: TpuApi, cloud: BootedCloud) -> None:
     assert list(cloud.fleet.directory.iterdir()) == [disk], "on the same disk"
     assert "Stopped lasting.service." in journal(disk, "lasting.service"), "after an orderly end"
 
+    cut = httpx.post(f"{api.url}/_/network", json={"node": NODE, "worker": 0, "up": False})
+    assert cut.status_code == (200 if cloud.fleet.isolated else 400)
     httpx.post(f"{api.url}/_/preempt", json={"name": NODE}).raise_for_status()
     until(lambda: not processes(cloud) and not list(cloud.fleet.directory.iterdir()), "nothing is left of it")
 
