@@ -1,4 +1,4 @@
-"""Where network namespaces are not permitted hosts share this machine's (docs/emulated-hosts.md), and none is tested."""
+"""Where network namespaces are not permitted hosts share this machine's (docs/emulated-hosts.md): none to test."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from infra.emulators.tpu_hosts.network import Bridge, Cable, NetworkError
+from tests.engine.project import until
 
 type Attach = Callable[[str], Cable]
 
@@ -39,13 +40,12 @@ def test_hosts_reach_each_other_until_one_is_cut_off(attach: Attach) -> None:
     hosts = {address: attach(address) for address in ("10.1.0.0", "10.1.0.1")}
     listening = [cable.host.do(partial(socket.create_server, ("", 8482))) for cable in hosts.values()]
     first, second = hosts.values()
-    assert reaches(first, "10.1.0.1", 8482) and reaches(second, "10.1.0.0", 8482)
-    second.switch(up=False)
-    assert not reaches(first, "10.1.0.1", 8482)
-    second.switch(up=True)
-    assert reaches(first, "10.1.0.1", 8482)
-    for server in listening:
-        server.close()
+    with listening[0], listening[1]:
+        until(lambda: reaches(first, "10.1.0.1", 8482) and reaches(second, "10.1.0.0", 8482), "the links are up")
+        second.switch(up=False)
+        until(lambda: not reaches(first, "10.1.0.1", 8482), "the link is down")
+        second.switch(up=True)
+        until(lambda: reaches(first, "10.1.0.1", 8482), "the link is up again")
 
 
 def test_hosts_do_not_reach_this_machine(attach: Attach) -> None:
