@@ -23,7 +23,7 @@ from infra.emulators.metadata_server import MetadataServer
 from infra.emulators.tpu_hosts.identity import HostIdentity
 from infra.emulators.tpu_hosts.image import Image
 from infra.emulators.tpu_hosts.init import LABEL, end_all
-from infra.emulators.tpu_hosts.network import METADATA, Cable
+from infra.emulators.tpu_hosts.network import METADATA, Cable, as_host, names_text
 from infra.paths import ROOT
 
 POWER_OFF_S = 30.0  # from the notice of a preemption to its end, as Compute Engine gives
@@ -51,7 +51,7 @@ class EmulatedHost:
 
     def __init__(self, directory: Path, who: HostIdentity, access: CloudAccess) -> None:
         self.image = Image(directory)
-        self.cable = access.cable
+        self._who, self.cable = who, access.cable
         publish = partial(access.publish, who)
         server = partial(MetadataServer, token=access.token, email=who.email, publish=publish)
         self.metadata = self.cable.host.do(partial(server, at=(METADATA, 80))) if self.cable else server()
@@ -69,6 +69,9 @@ class EmulatedHost:
         self.image.make()
         self.image.environment_file.write_text(json.dumps(self.environment))
         command = [sys.executable, "-m", "infra.emulators.tpu_hosts.init", str(self.image.directory)]
+        if self.cable:
+            self.image.names.write_text(names_text(self._who.name, self._who.address))
+            command = as_host(self._who.name, self.image.names, command)
         own = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], LABEL: str(self.image.directory)}
         with self.image.init_log.open("ab") as log:
             self._init = subprocess.Popen(

@@ -26,6 +26,10 @@ class Image:
         return self.directory / "environment.json"
 
     @property
+    def names(self) -> Path:
+        return self.directory / "etc" / "hosts"
+
+    @property
     def programs(self) -> Path:
         return self.directory / "bin"
 

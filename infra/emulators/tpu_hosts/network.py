@@ -1,7 +1,7 @@
 """The network of emulated hosts: a namespace of its own for each, joined by a bridge in one more.
 
-Owns namespaces, addresses and cables. A host reaches the others by their addresses and what listens in its namespace,
-and nothing of this machine. Refuses to own what listens there (host.py). Needs root's rights over networks
+Owns namespaces, addresses, names and cables. A host reaches the others by their addresses and what listens in its
+namespace, and nothing of this machine. Refuses to own what listens there (host.py). Needs root's rights over networks
 (`permitted`). Namespaces and what is in them are gone with the last process or file that has them.
 """
 
@@ -12,8 +12,12 @@ import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 METADATA = "169.254.169.254"  # where Google's metadata server is
+# A name of its own, and names that resolve: <name> <file> <command>...
+_AS_HOST = 'hostname "$1"; mount --bind "$2" /etc/hosts; shift 2; exec "$@"'
 
 
 class NetworkError(RuntimeError):
@@ -98,12 +102,25 @@ class Cable:
         self.host.close()
 
 
+def as_host(name: str, names: Path, command: Sequence[str]) -> list[str]:
+    """The command on a machine of that name, with `names` as /etc/hosts; in a host's namespace (`enter`)."""
+    unshared = ("unshare", "--mount", "--uts", "--propagation", "private")
+    return [*unshared, "bash", "-euc", _AS_HOST, "bash", name, str(names), *command]
+
+
+def names_text(name: str, address: str) -> str:
+    """What /etc/hosts says on a host."""
+    return f"127.0.0.1 localhost\n{METADATA} metadata.google.internal metadata\n{address} {name}\n"
+
+
+@cache
 def permitted() -> bool:
     """Whether this process may have such a network."""
     try:
         bridge = Bridge()
         bridge.attach("10.0.0.1").close()
-    except (OSError, NetworkError):
+        subprocess.run(as_host("a-host", Path("/etc/hosts"), ["true"]), capture_output=True, check=True)
+    except (OSError, NetworkError, subprocess.CalledProcessError):
         return False
     bridge.close()
     return True

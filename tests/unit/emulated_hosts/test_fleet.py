@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,7 @@ printf '%s\\n' 1 1 2 0 >"$HOME/codes"
 systemctl daemon-reload
 systemctl start lasting.service failing.service
 systemctl is-active lasting
+say name "$(uname -n)"
 say boots "WORD"
 """
 
@@ -95,6 +97,8 @@ def test_a_host_lives_as_its_node_does(api: TpuApi, cloud: BootedCloud) -> None:
     ask_for_node(api, "one")
     until(lambda: said(api, "boots") == "one", "the startup script has run to its end")
     (disk,) = cloud.fleet.directory.iterdir()
+    own_name = disk.name if cloud.fleet.isolated else platform.node()
+    assert said(api, "name") == own_name
     assert (disk / "var/log/calls").read_text() == "useradd slipway-trainer\n", "no account is made on this machine"
 
     exits = until(
