@@ -52,6 +52,7 @@ def test_a_service_is_read_as_systemd_reads_it() -> None:
         ("on-success", [0, -15]),
         ("on-abnormal", [-11]),
     ],
+    ids=["no", "always", "on-failure", "on-success", "on-abnormal"],
 )
 def test_when_it_starts_again(restart: str, again: list[int]) -> None:
     unit = Unit(UnitCommand(("/bin/true",)), restart=restart, no_restart_after=frozenset({2}))
