@@ -106,6 +106,8 @@ class BootedService:
                 self._signal_all(signal.SIGKILL)
             if self._told_to_stop.is_set():
                 self._say(f"Stopped {self.name}.")
+                if not started.done():
+                    self._refuse(started, f"Job for {self.name} canceled.")
                 return
             self._say(f"{self.name}: Main process exited, status={code}", _ERROR if code else 6)
             if not unit.starts_again(code):
