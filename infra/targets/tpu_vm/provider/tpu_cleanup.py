@@ -14,7 +14,7 @@ from typing import Any
 from infra.google_cloud import retries
 from infra.google_cloud.api_errors import ClosedError
 from infra.names import MADE_LABEL, STACK_LABEL
-from infra.providers.resource import Context
+from infra.providers.resource import Context, ResourceError
 from infra.targets.billed import Billed
 from infra.targets.tpu_vm.provider import tpu_api, tpu_ownership
 from infra.vm_hosts.startup_script import bundle_of
@@ -124,11 +124,16 @@ def settle_s(project: str, stack: str) -> float:
 
 
 def remove_labelled(
-    context: Context, parents: Iterable[str], wanted: Callable[[Found], bool], settle_s: float = 0
+    context: Context,
+    parents: Iterable[str],
+    wanted: Callable[[Found], bool],
+    settle_s: float = 0,
+    made_in: str = "",
 ) -> list[str]:
     """Delete what is wanted below each location, and look again until nothing is left. Returns names.
 
-    For `settle_s` more an empty zone is not believed: what was asked for a moment ago may not be listed yet.
+    For `settle_s` more an empty zone is not believed: what was asked for a moment ago may not be listed yet. A location
+    that is closed to the project is passed over, but for `made_in`, where something was made: a ResourceError.
     """
     removed: dict[str, None] = {}
     parents = list(parents)
@@ -136,7 +141,16 @@ def remove_labelled(
     while True:
         last = context.now() >= until
         for parent in parents:
-            _remove_listed(context, parent, wanted, removed, _SURE if last else 1)
+            try:
+                _remove_listed(context, parent, wanted, removed, _SURE if last else 1)
+            except ClosedError as error:
+                zone = parent.rpartition("/")[2]
+                if parent == made_in:
+                    raise ResourceError(
+                        f"{zone} has been closed to the project, and what was made there may run on and be billed "
+                        f"({error}); have it opened again, then repeat the command"
+                    ) from None
+                context.say(f"{zone} was not searched, and nothing can be asked for there: {error}")
         if last:
             return list(removed)
         context.report("looking whether something that was asked for a moment ago appears")
@@ -150,11 +164,7 @@ def _remove_listed(
     empty = 0
     pauses = retries.polls()
     while empty < sure:
-        try:
-            there = _everything(context, parent)
-        except ClosedError as error:
-            context.say(f"{parent.rpartition('/')[2]} was not searched, and nothing can be asked for there: {error}")
-            return
+        there = _everything(context, parent)
         unwanted = [thing for thing in there if thing.stack and wanted(thing)]
         empty = 0 if unwanted else empty + 1
         requests = {tpu_ownership.tail(thing.name) for thing in there if not thing.is_node}

@@ -41,18 +41,21 @@ _EXHAUSTED, _EXPIRED, _NOT_FOUND = 8, 4, 5
 
 @dataclass(frozen=True)
 class Known:
-    """What a state says of its request; nothing where it knows none. `metadata`: keys that it has put on nodes."""
+    """What a state says of its request; nothing where it knows none. `metadata`: keys that it has put on nodes.
+
+    on_its_way: it was not seen ACTIVE yet, so a killed `up` may have moved it to the next zone a moment ago.
+    """
 
     zone: str = ""
     made: str = ""
-    unseen: bool = False  # asked for, and not yet seen by who asked
+    on_its_way: bool = False
     metadata: frozenset[str] = frozenset()
 
     @staticmethod
     def of(outputs: Mapping[str, Any]) -> Known:
-        made, create_time = str(outputs.get("made", "")), str(outputs.get("create_time", ""))
+        made, state = str(outputs.get("made", "")), outputs.get("state")
         keys = frozenset[str](outputs.get("metadata") or ())
-        return Known(str(outputs.get("zone", "")), made, bool(made) and not create_time, keys)
+        return Known(str(outputs.get("zone", "")), made, bool(made) and state != "ACTIVE", keys)
 
 
 NOTHING = Known()
@@ -145,11 +148,11 @@ def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) ->
     """This state's own, in whatever zone of the list; another's of that name is passed over.
 
     What this state has asked for comes before what another `up` of ours has left, as a request that FAILED in a zone
-    that was tried before. One that was asked for and not seen since is waited for: the API may say NOT_FOUND of it for
-    some seconds.
+    that was tried before. One that was on its way is waited for: the API may say NOT_FOUND for some seconds of what was
+    just asked for.
     """
     claim = new.claim(known.made)
-    until = context.now() + (appears_s() if known.unseen else 0)
+    until = context.now() + (appears_s() if known.on_its_way else 0)
     pauses = retries.polls()
     while True:
         ours: list[TpuRequest] = []
