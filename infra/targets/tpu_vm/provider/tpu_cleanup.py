@@ -174,7 +174,7 @@ def _remove_listed(
                 remove(context, thing.name, thing.made)
             elif tpu_ownership.tail(thing.request) not in requests:  # else it goes with its request, or stays with it
                 removed[thing.name] = None
-                remove_node(context, thing.name)
+                remove_node(context, thing.name, thing.made)
         if unwanted:
             context.wait(next(pauses))  # what is listed may not be found by its name yet
 
@@ -194,11 +194,11 @@ def remove(context: Context, path: str, made: str) -> None:
         context.wait(next(pauses))
 
 
-def remove_node(context: Context, name: str) -> None:
-    """Delete a node whose request is gone, and wait until it is gone too."""
+def remove_node(context: Context, name: str, made: str) -> None:
+    """The same of a node whose request is gone."""
     parent = name.partition("/nodes/")[0]
     pauses = retries.polls()
-    while any(node.name == name for node in tpu_api.nodes(context, parent)):
+    while (name, made) in [(node.name, node.labels.get(MADE_LABEL, "")) for node in tpu_api.nodes(context, parent)]:
         tpu_api.delete(context, name)
         context.report(f"{name.rpartition('/')[2]}: deleting")
         context.wait(next(pauses))

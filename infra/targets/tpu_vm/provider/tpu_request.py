@@ -318,20 +318,21 @@ def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, clai
     """The id is taken, by a request or by a node. Of the latter, delete ours whose request is gone."""
     until = context.now() + appears_s()
     pauses = retries.polls()
-    while context.now() < until:
-        if _look(context, new, zone) is not None:
-            return  # _appeared says whose it is
+    while _look(context, new, zone) is None:  # else _appeared says whose it is
         # Taken, and not to be seen: made a moment ago by an `up` that was killed, or a node has the name.
-        _refuse_anothers(context, new, zone, claim)
+        nodes = _own_nodes(context, new, zone, claim)
+        if context.now() >= until:
+            for node in nodes:
+                tpu_cleanup.remove_node(context, node.name, node.labels.get(MADE_LABEL, ""))
+            return
         context.report(f"{new.name} in {zone}: waiting for it to appear")
         context.wait(next(pauses))
-    for node in tpu_nodes.there(context, new, zone):
-        tpu_cleanup.remove_node(context, node.name)
 
 
-def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, claim: StackClaim) -> None:
-    """Raises ResourceError where a node has the name that is another's, or belongs to a request that is there."""
-    for node in tpu_nodes.there(context, new, zone):
+def _own_nodes(context: Context, new: QueuedResourceInputs, zone: str, claim: StackClaim) -> list[Any]:
+    """Those that have the name. Raises ResourceError for one that is another's, or whose request is there."""
+    nodes = tpu_nodes.there(context, new, zone)
+    for node in nodes:
         # Its name has the project's number in it, not the id.
         owner = f"{new.parent(zone)}/queuedResources/{str(node.queued_resource).rpartition('/')[2]}"
         if node.queued_resource and tpu_api.get(context, owner) is not None:
@@ -342,6 +343,7 @@ def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, cla
         if not claim.owns(node.labels):
             created = tpu_nodes.create_time(node)
             raise ResourceError(tpu_ownership.refusal(node.name, node.labels, node.state.name, created, claim))
+    return nodes
 
 
 def _is_usable(new: QueuedResourceInputs, request: TpuRequest, claim: StackClaim) -> bool:
