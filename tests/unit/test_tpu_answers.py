@@ -197,7 +197,9 @@ def test_what_runs_in_a_zone_that_was_closed_since_is_not_said_to_be_deleted(api
     stack = Stack(wanted(), api.advance)
     stack.up()
     api.cloud.levers.refuse(ZONES[0], ZoneRefusal.LOCATION_POLICY)
-    with pytest.raises(ResourceError, match="us-east5-b has been closed to the project, and what was made there may run"):
+    with pytest.raises(
+        ResourceError, match="us-east5-b has been closed to the project, and what was made there may run"
+    ):
         stack.destroy()
     assert "request" in stack.state
     api.cloud.levers.refuse(ZONES[0], None)
