@@ -32,7 +32,7 @@ class StackGuardResource(Resource[StackGuardInputs]):
         return {}
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: StackGuardInputs) -> Outputs:
-        return {}
+        return {"identity": outputs["identity"]}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         target = registry.paid()[outputs["target"]]

@@ -307,9 +307,7 @@ def test_owners_of_one_label_are_not_forgotten_for_each_other(tmp_path: Path) ->
     )
     for use in (dot, dash):
         uses.record(store, use)
-    with pytest.raises(
-        StoreError, match="2 owners have the label 'a-b-x-com'; give the owner as the stack file has it"
-    ):
+    with pytest.raises(StoreError, match="2 owners have the label 'a-b-x-com'; give the owner as the stack file"):
         uses.forget_user(store, dot.user)
     assert set(uses.of_entries(store.entries())) == {dot, dash}
     assert uses.forget_user(store, "a.b@x.com/v6e-32") == 1

@@ -168,7 +168,7 @@ def ask(api: TpuApi, stack: Stack, request: QueuedResourceInputs, zone: str = ZO
 def test_killed_right_after_the_next_request_nothing_is_left_and_nothing_doubled(
     start: Start, moved: bool, then: str, hidden: Hidden
 ) -> None:
-    """`destroy` saw neither the request that the state knew nor the one after it, and that ran on; `up` made a second."""
+    """`destroy` saw neither the request that the state knew nor the one after it, which ran on; `up` made a second."""
     api = start(Behaviour(appears_after_s=20, hidden_from=hidden))
     killed = Stack(wanted(), api.advance, wait=not moved)
     if moved:
@@ -197,9 +197,7 @@ def test_what_runs_in_a_zone_that_was_closed_since_is_not_said_to_be_deleted(api
     stack = Stack(wanted(), api.advance)
     stack.up()
     api.cloud.levers.refuse(ZONES[0], ZoneRefusal.LOCATION_POLICY)
-    with pytest.raises(
-        ResourceError, match="us-east5-b has been closed to the project, and what was made there may run"
-    ):
+    with pytest.raises(ResourceError, match="us-east5-b has been closed to the project, and what was made there may"):
         stack.destroy()
     assert "request" in stack.state
     api.cloud.levers.refuse(ZONES[0], None)
