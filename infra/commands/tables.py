@@ -43,6 +43,11 @@ def table(given: Columns, right: Collection[str] = ()) -> Table:
     return made
 
 
+def markdown(cells: Iterable[str]) -> str:
+    """A row of a table in Markdown, where a `|` would end its cell."""
+    return f"| {' | '.join(cell.replace('|', '\\|') for cell in cells)} |"
+
+
 def plain(given: Columns, right: Collection[str] = (), dispensable: Iterable[str] = ()) -> str:
     """As text: all of it where standard output is no terminal, else what fits, and what was left out."""
     terminal = Console()
