@@ -47,6 +47,19 @@ def install(stack: str, owner: str, allowed: Sequence[str]) -> None:
     pulumi.runtime.register_stack_transformation(guard)
 
 
+def nothing_billed() -> None:
+    """Refuse what costs money, of a stack whose settings have no limits for it."""
+
+    def check(args: pulumi.ResourceTransformationArgs) -> None:
+        if args.type_ in guardrails.BILLABLE:
+            raise GuardrailError(
+                f"{args.type_} '{args.name}' is paid for, but the settings of this target have no limits; make them "
+                f"Terms (docs/adding-a-target.md)"
+            )
+
+    pulumi.runtime.register_stack_transformation(check)
+
+
 def guard_first() -> None:
     """Refuse what is declared before the stack's guard: what it makes could outlive a killed `up`, and be billed."""
     guarded = False
