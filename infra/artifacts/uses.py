@@ -2,8 +2,8 @@
 
 Every `up` leaves one before it makes anything, and `destroy` removes it, so that `slipway gc` keeps what a colleague's
 stack needs, whose state it cannot read. A record is an object like any other: its key says everything, and its age
-starts anew with each `up`. Clones of one stack file have the same owner and stack, so what is made says whose state it
-is in, and no other state takes its record back.
+starts anew with each `up`. Clones of one stack file share owner and stack, so a record also names the state that uses
+it, and no other state removes it.
 
 uses/<owner>/<stack>/<wheelhouse>-<bundle>              owner and stack as their labels; an `up` that has just begun
 uses/<owner>/<stack>/<wheelhouse>-<bundle>-<identity>   of a state

@@ -23,7 +23,7 @@ def columns(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Columns:
 
 
 def narrow(given: Columns, dispensable: Iterable[str], width: int) -> tuple[Columns, list[str]]:
-    """The columns that there is room for, and titles left out: of those `dispensable` as many as need be, in order."""
+    """The columns for which there is room, and which titles were left out for it, in the order of `dispensable`."""
     kept, left_out = dict(given), list[str]()
     for title in [title for title in dispensable if title in given]:
         if sum(max(map(len, (each, *cells))) + 2 for each, cells in kept.items()) - 2 <= width:

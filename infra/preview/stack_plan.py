@@ -51,7 +51,7 @@ def decide[S: StackSettings](settings: S, buying: bool = False, progress: Progre
 def decide(settings: StackSettings, buying: bool = False, progress: Progress | None = None) -> StackPlan[Any]:
     """Raises SettingsError for what cannot work; `buying` refuses what a preview only says.
 
-    Nothing is compiled without a `progress` to tell of it: what is not known is unknown then.
+    Without `progress` nothing is compiled, and a fit that nobody has asked about yet stays unknown.
     """
     if not isinstance(settings, Settings):
         seen = registry.of(settings.target).notices(settings, None)

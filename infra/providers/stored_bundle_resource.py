@@ -63,7 +63,7 @@ def _use(values: Mapping[str, Any]) -> Use | None:
 
 
 def _say_used(new: StoredBundleInputs, before: Mapping[str, Any] | None) -> None:
-    """By this state, which used another bundle before or had only begun to use this one."""
+    """Record that this state uses the bundle; remove its record of the one before, and that it was about to."""
     if use := _use(vars(new)):
         store = open_store(new.store)
         uses.record(store, use)

@@ -25,8 +25,8 @@ _SURE = 2  # an empty list and an answer that says nothing read the same
 _APPEARS_S = 60.0
 APPEARS = "SLIPWAY_TPU_APPEARS_S"  # another length of it, for an emulator whose clock is its own
 SETTLE_POLL_S = 10.0
-# Stacks whose own request this process has deleted: of another the guard cannot tell whether a killed `up` has just
-# asked for it.
+# Project and stack of each request that this process has deleted. For any other stack the guard has to wait: a killed
+# `up` may have asked for something a moment ago.
 _deleted: set[tuple[str, str]] = set()
 
 
@@ -112,12 +112,12 @@ def _found(name: str, labels: dict[str, str], state: str, nodes: Iterable[Any], 
 
 
 def note_deleted(project: str, stack: str) -> None:
-    """The request that the state knew is gone."""
+    """The stack's request is gone, and whatever was asked for in its place would be seen by now."""
     _deleted.add((project, stack))
 
 
 def settle_s(project: str, stack: str) -> float:
-    """How long something that no state knows may still appear: not at all where the state knew what there was."""
+    """How long to wait for what a killed `up` may have asked for: 0 once the stack's request was deleted."""
     was_known = (project, stack) in _deleted
     _deleted.discard((project, stack))
     return 0.0 if was_known else appears_s()

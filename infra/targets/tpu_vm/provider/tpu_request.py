@@ -213,9 +213,9 @@ def _create(context: Context, new: QueuedResourceInputs, zone: str) -> tpu_api.T
 
 
 def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known = NOTHING) -> TpuRequest | None:
-    """What has the request's name in this zone, whosever it is.
+    """Whatever has the request's name in this zone, ours or not.
 
-    Nothing can have been asked for in a zone that is closed to the project, unless the state says that it was.
+    A zone that is closed to the project counts as empty, unless the state says that the request was made in it.
     """
     try:
         resource = tpu_api.get(context, new.path(zone))

@@ -96,7 +96,7 @@ class TpuRequestResource(Resource[QueuedResourceInputs]):
     def changes(
         self, old: Mapping[str, Any], new: Mapping[str, Any], state: Mapping[str, Any] | None = None
     ) -> dict[str, OnChange]:
-        """Other zones are no reason to give up the one that it is in; without nodes there is nothing to patch."""
+        """Zones replace nothing while the request's own is among them; metadata does where no node can be patched."""
         changed = super().changes(old, new, state)
         if changed.get("zones") is OnChange.REPLACE:
             zone = (state or {}).get("zone") or old["zones"][0]
