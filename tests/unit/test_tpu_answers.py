@@ -261,6 +261,19 @@ def test_a_preview_says_that_a_waiting_request_loses_its_place_and_what_can_be_p
     assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
 
 
+def test_a_request_that_gets_its_nodes_is_not_given_up_for_an_answer_that_says_nothing(api: TpuApi) -> None:
+    """It was deleted and asked for anew, at the end of the queue, though its preview had said that it is updated."""
+    stack = Stack(wanted(), api.advance, wait=False)
+    stack.up()
+    (request,) = api.cloud.ledger.requests.values()
+    while request.state != "PROVISIONING":
+        api.advance(0.5)
+    stack.request = wanted(metadata={"startup-script": "#! another"})
+    api.fail(FaultKind.EMPTY, "ListNodes")
+    stack.up()
+    assert list(api.cloud.ledger.requests.values()) == [request]
+
+
 def test_metadata_that_is_no_longer_wanted_goes(api: TpuApi) -> None:
     stack = Stack(wanted(metadata={"startup-script": "#!", "ours": "1"}), api.advance)
     stack.up()

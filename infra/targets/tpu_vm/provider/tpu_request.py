@@ -120,7 +120,7 @@ def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) 
     new = dataclasses.replace(new, identity=claim.identity)
     while (request := _there(context, new, known, claim)) is not None:
         if request.state not in ("ACTIVE", *ENDED):
-            request = dataclasses.replace(request, nodes=tuple(tpu_nodes.there(context, new, request.zone)))
+            request = dataclasses.replace(request, nodes=_nodes(context, new, request.zone))
         usable = _is_usable(new, request, claim)
         if claim.wants(request.labels):
             # Not in the state before its nodes say so: a `destroy` would delete what is still the other's.
@@ -225,11 +225,14 @@ def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known =
         return None
     if resource is None:
         return None
-    nodes: list[Any] = []
-    if tpu_cleanup.state_of(resource) == "ACTIVE":
-        # They say whose it is and whether it is whole, and an empty answer says nothing: it is asked twice.
-        nodes = tpu_nodes.there(context, new, zone) or tpu_nodes.there(context, new, zone)
-    return _request(zone, resource, tuple(nodes))
+    # They say whose it is and whether it is whole.
+    nodes = _nodes(context, new, zone) if tpu_cleanup.state_of(resource) == "ACTIVE" else ()
+    return _request(zone, resource, nodes)
+
+
+def _nodes(context: Context, new: QueuedResourceInputs, zone: str) -> tuple[Any, ...]:
+    """Those that are there; an empty answer says nothing, so they are asked for twice."""
+    return tuple(tpu_nodes.there(context, new, zone) or tpu_nodes.there(context, new, zone))
 
 
 def _request(zone: str, resource: Any, nodes: tuple[Any, ...]) -> TpuRequest:
