@@ -8,12 +8,15 @@ import pytest
 from typer.testing import CliRunner
 
 from infra.commands.main import app
+from infra.emulated import TPU
 from infra.names import PLACEHOLDER_PROJECT
 from infra.operate import billed_places
 from infra.operate.live_view import summary
 from infra.operate.stack_status import stack_status
 from infra.preview.stack_plan import decide
+from infra.providers import made_at
 from infra.providers.inputs import StackGuardInputs
+from infra.providers.resource import ResourceError
 from infra.providers.stack_guard_resource import StackGuardResource
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import Settings, SettingsError, every, parts_unsaid
@@ -124,6 +127,21 @@ def test_a_guard_keeps_its_identity_whatever_changes() -> None:
         EmulatedContext(print, [], 60), "p/s", {"identity": "i"}, StackGuardInputs("tpu-vm", "p", "s", "me")
     )
     assert kept == {"identity": "i"}
+
+
+def test_a_guard_asks_only_where_its_stack_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed `up` had left was looked for at another endpoint, not found there, and ran on."""
+    guard, state = StackGuardResource(), {"target": "tpu-vm", "place": "p", "stack": "s", "identity": "i"}
+    context = EmulatedContext(print, [], 60)
+    for here, elsewhere in (("http://127.0.0.1:1", "http://127.0.0.1:2"), ("http://127.0.0.1:1", ""), ("", "http://x")):
+        monkeypatch.setenv(TPU, here)
+        made = state | made_at.stamp(guard, state)
+        made_at.check(guard, context, "p/s", made)
+        monkeypatch.setenv(TPU, elsewhere)
+        with pytest.raises(
+            ResourceError, match=f"was made at {here or 'Google'}, but {elsewhere or 'Google'} would be"
+        ):
+            made_at.check(guard, context, "p/s", made)
 
 
 def test_a_google_project_is_asked_once_of_each_target_that_bills_there() -> None:
