@@ -40,7 +40,7 @@ class StoredBundleResource(StoredResource[StoredBundleInputs]):
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         if use := _use(outputs):
-            uses.forget(open_store(str(outputs["store"])), use.user, use)
+            uses.forget(open_store(str(outputs["store"])), use)
 
     def _ensure(self, new: StoredBundleInputs) -> None:
         store = open_store(new.store)
@@ -63,9 +63,9 @@ def _use(values: Mapping[str, Any]) -> Use | None:
 
 
 def _say_used(new: StoredBundleInputs, before: Mapping[str, Any] | None) -> None:
-    """By this state, which used another bundle before or had only begun to use this one."""
+    """Record that this state uses the bundle; remove its record of the one before, and that it was about to."""
     if use := _use(vars(new)):
         store = open_store(new.store)
         uses.record(store, use)
         for ended in (replace(use, state=""), _use(before or {}) or use):
-            uses.forget(store, ended.user, ended, kept=use)
+            uses.forget(store, ended, kept=use)

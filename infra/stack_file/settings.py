@@ -306,6 +306,8 @@ def check(stack: str, values: Mapping[str, Any]) -> StackSettings:
             f"and none of: {', '.join(sorted(SHARED))}"
         )
     kind: type[StackSettings] = registry.of(_target(stack, values)).settings()
+    if unsaid := parts_unsaid(kind):
+        raise SettingsError(f"{kind.__name__} does not say {', '.join(unsaid)}, as docs/adding-a-target.md has it")
     try:
         settings = kind.model_validate(_with_model(values) | {"stack": stack})
         if isinstance(settings, Settings):
@@ -319,12 +321,18 @@ def check(stack: str, values: Mapping[str, Any]) -> StackSettings:
         check_training(settings)
         if not settings.sources and settings.data != SYNTHETIC:
             raise SettingsError("data names no input; write a glob, a directory, `stdlib` or `synthetic`")
-        if settings.sources and not settings.places.data:
+        if settings.sources and (not settings.places.data or places.in_bucket(settings.places.data)):
             raise SettingsError(
                 f"data is '{settings.data}' in stacks/Pulumi.{stack}.yaml; hosts of target {settings.target} cannot "
                 f"read prepared text yet: write `{NAMESPACE}data: {SYNTHETIC}`"
             )
     return settings
+
+
+def parts_unsaid(kind: type[StackSettings]) -> list[str]:
+    """What a target's settings leave out that somebody will ask for; no type checker tells."""
+    constants = (name for name in kind.__class_vars__ if not hasattr(kind, name))
+    return sorted({*kind.__abstractmethods__, *constants})
 
 
 def check_training(workload: Workload) -> None:
