@@ -164,7 +164,7 @@ def _run(plan: Plan, directory: Path, observer: Observer) -> Ending:
     try:
         _meet(plan)
         if plan.index == 0:
-            _set_spoiled_aside(plan)
+            set_spoiled_aside(plan)
         _prove_that_all_take_part(plan)  # the others wait in it until host 0 has moved what it had to
         plan = _with_save_period(plan, observer.progress.pace.measures())
         resumed = _completed(plan)
@@ -225,11 +225,11 @@ def _meet(plan: Plan) -> None:
         )
 
 
-def _set_spoiled_aside(plan: Plan) -> None:
+def set_spoiled_aside(plan: Plan) -> None:
     """By host 0 before anything is restored. All hosts have begun anew by then, so none is saving."""
     bad = bad_step_of(Path(plan.metrics_record), plan.held_to)
     directory: Any = epath.Path(plan.checkpoints)
-    if bad and (moved := set_aside(directory, bad.spoiled, str(bad))):
+    if bad and (moved := set_aside(directory, bad.spoiled, str(bad), is_remote(plan.checkpoints))):
         aside = f"set aside checkpoint {', '.join(map(str, moved))} ({directory.parent / 'set-aside'})"
         print(f"slipway: {bad}: {aside}", flush=True)
 
