@@ -7,8 +7,10 @@ these need and what wheels may expect of any Linux. It is made of this machine's
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 # Packages: bash, coreutils, util-linux, tar, gzip, sed, grep, findutils, curl.
@@ -60,6 +62,7 @@ TOOLS = (
 )
 # manylinux wheels may load these besides glibc's own.
 LIBRARIES = ("libstdc++.so.6", "libgcc_s.so.1", "libdl.so.2", "librt.so.1", "libpthread.so.0", "libutil.so.1")
+ANY_GLIBC = 99  # the root has this machine's, so a Python may ask for a newer one than TPU VMs have
 ABSENT = ("python3.12", "python3", "python", "uv", "gcloud")
 
 
@@ -72,6 +75,7 @@ class BareRoot:
             (directory / name).mkdir(parents=True)
         (directory / "bin").symlink_to("usr/bin")
         (directory / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")
+        (directory / "etc/hosts").write_text("127.0.0.1 localhost\n")
         programs = [path for name in TOOLS if (path := shutil.which(name, path="/usr/bin:/bin"))]
         for program in programs:
             shutil.copy(program, directory / "usr/bin")
@@ -81,18 +85,26 @@ class BareRoot:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(library, target)
 
-    def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command in it, with nothing in its environment but `variables`."""
-        script = f"""
-            cd '{self.directory}'
-            mount --rbind /proc proc
-            mount --rbind /dev dev
-            exec chroot . /usr/bin/env -i "$@"
+    def entering(self, *command: str, binds: Iterable[Path] = (), **variables: str) -> str:
+        """Shell text that runs a command in it, with nothing in its environment but `variables`.
+
+        For a mount namespace of one's own. binds: directories that are seen at the same path inside.
         """
         plain = {"PATH": "/usr/bin:/bin", "HOME": "/root"} | variables
-        assignments = [f"{name}={value}" for name, value in plain.items()]
+        arguments = [*(f"{name}={value}" for name, value in plain.items()), *command]
+        mounts = "".join(
+            f"mkdir -p .{shlex.quote(str(path))}; mount --bind {shlex.quote(str(path))} .{shlex.quote(str(path))}\n"
+            for path in binds
+        )
+        return (
+            f"(\ncd {shlex.quote(str(self.directory))}\n{mounts}mount --rbind /proc proc\nmount --rbind /dev dev\n"
+            f"exec chroot . /usr/bin/env -i {shlex.join(arguments)}\n)"
+        )
+
+    def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command in it and in namespaces of its own."""
         return subprocess.run(
-            ["unshare", "-Urm", "bash", "-euc", script, "bash", *assignments, *command],
+            ["unshare", "-Urm", "bash", "-euc", self.entering(*command, **variables)],
             capture_output=True,
             text=True,
             timeout=900,

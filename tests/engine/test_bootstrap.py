@@ -18,7 +18,7 @@ from infra.host_software.bundle import MANIFEST, Bundle
 from infra.host_software.wheels.python_made_here import make_archive
 from infra.paths import ROOT
 from tests.emulators.metadata_server import MetadataServer
-from tests.engine.bare_root import ABSENT, BareRoot
+from tests.engine.bare_root import ABSENT, ANY_GLIBC, BareRoot
 from tests.engine.small_store import WHEEL, SmallStore
 from training.host_status import Phase, read_status
 
@@ -310,16 +310,18 @@ class TestBucket:
         return objects
 
 
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_archive(tmp_path_factory.mktemp("python"), ANY_GLIBC)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> BareRoot:
+    return BareRoot(tmp_path_factory.mktemp("image") / "root")
+
+
 class TestHostWithoutPython:
     """On a root file system like a TPU VM's, from a bucket, with a Python that `slipway wheels python` has made."""
-
-    @pytest.fixture(scope="class")
-    def archive(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        return make_archive(tmp_path_factory.mktemp("python"))
-
-    @pytest.fixture(scope="class")
-    def root(self, tmp_path_factory: pytest.TempPathFactory) -> BareRoot:
-        return BareRoot(tmp_path_factory.mktemp("image") / "root")
 
     @pytest.fixture
     def bucket(self, tmp_path: Path) -> SmallStore:

@@ -49,17 +49,17 @@ def archive_name() -> str:
     return f"cpython-{version}+{MADE_HERE}-x86_64-unknown-linux-gnu-install_only.tar.gz"
 
 
-def make_archive(directory: Path) -> Path:
+def make_archive(directory: Path, glibc_minor: int = GLIBC_MINOR) -> Path:
     """Packs the interpreter that runs this into `directory`, anew; returns the archive. Raises PythonPackError.
 
-    The same Python gives the same bytes.
+    The same Python gives the same bytes. glibc_minor: hosts have glibc 2.<that>.
     """
     base = Path(sys.base_prefix)
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory) as name:
         tree = Path(name) / "python"
         _lay_out(base, tree)
-        _bring_libraries(base, tree)
+        _bring_libraries(base, tree, glibc_minor)
         _check(tree)
         partial = pack_python(tree, Path(name) / "archive")
         return partial.replace(directory / archive_name())
@@ -97,7 +97,7 @@ def _programs(tree: Path) -> Iterator[Path]:
     yield from sorted(path for path in (tree / "lib").glob("*.so*") if path.is_file())
 
 
-def _bring_libraries(base: Path, tree: Path) -> None:
+def _bring_libraries(base: Path, tree: Path, glibc_minor: int) -> None:
     """Copies every library beside libpython and points all run paths there."""
     for soname, path in _libraries(_programs(tree)):
         shutil.copy(path, tree / "lib" / soname)
@@ -108,9 +108,9 @@ def _bring_libraries(base: Path, tree: Path) -> None:
                 elf.set_run_path(program, "$ORIGIN" if to_libraries == "." else f"$ORIGIN/{to_libraries}")
             except elf.RunPathError as error:
                 raise PythonPackError(f"{base} cannot be moved: {error}") from None
-        if (minor := elf.glibc_minor(program)) > GLIBC_MINOR:
+        if (minor := elf.glibc_minor(program)) > glibc_minor:
             raise PythonPackError(
-                f"{program.name} needs glibc 2.{minor}, TPU VM images have 2.{GLIBC_MINOR}; run this on an older Linux "
+                f"{program.name} needs glibc 2.{minor}, TPU VM images have 2.{glibc_minor}; run this on an older Linux "
                 f"(Ubuntu 22.04, Debian 12)"
             )
 
