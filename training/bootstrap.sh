@@ -129,35 +129,41 @@ fetch_bundle() {
   mv -T "$made" "$bundle"
 }
 
-python_for_hosts() { # prints the interpreter to build on: the wheelhouse's own, else 3.12 as uv finds it here
-  local archive=$wheels/python.tar.gz home found
-  if [[ ! -e "$archive" ]]; then
-    echo 3.12
+python_for_hosts() { # sets $interpreter: the archive's that the bundle names, else 3.12 as uv finds it here
+  local digest archive home uv=$1
+  if [[ ! -f "$bundle/python.sha256" ]]; then
+    interpreter=3.12
+    run "$uv" python find --no-config --no-project --no-python-downloads 3.12 >/dev/null ||
+      fail 2 'this host has no Python 3.12 and the bundle names none; set slipway:python_archive, then pulumi up'
     return
   fi
-  home=$SLIPWAY_ROOT/python/$(sha256sum <"$archive" | cut -c1-16)
+  read -r digest archive <"$bundle/python.sha256"
+  grep -qxF "$digest  $archive" "$work/sums/SHA256SUMS" ||
+    fail 2 "wheelhouse $wheelhouse has not the Python that bundle $SLIPWAY_BUNDLE names ($archive, SHA-256 ${digest:0:12}); refused"
+  home=$SLIPWAY_ROOT/python/${digest:0:16}
   if [[ ! -d "$home" ]]; then
-    mkdir -p "$work/python" "$SLIPWAY_ROOT/python"
-    tar -xzf "$archive" -C "$work/python" 2>"$errors" || fail 1 "python.tar.gz cannot be unpacked: $(head -n 1 "$errors")"
+    mkdir -p "$work/python" "$SLIPWAY_ROOT/python" 2>"$errors" || fail 1 "$(last_error)"
+    tar -xzf "$wheels/$archive" -C "$work/python" 2>"$errors" || fail 1 "$archive cannot be unpacked: $(head -n 1 "$errors")"
     mv -T "$work/python" "$home"
   fi
-  found=$(find "$home" -path '*/bin/python3.12' -print -quit)
-  [[ -n "$found" ]] || fail 1 'python.tar.gz holds no bin/python3.12'
-  printf '%s\n' "$found"
+  interpreter=$home/python/bin/python3.12
+  [[ -e "$interpreter" ]] || fail 2 "$archive holds no python/bin/python3.12; give an install_only archive"
+  run "$interpreter" -I -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' ||
+    fail 2 "the Python of $archive does not run on this host ($(uname -m)): $(last_error)"
 }
 
 make_environment() { # $wheelhouse -> $environment; its stamp is written last
-  local interpreter uv=$work/uv
+  local uv=$work/uv interpreter
   mkdir -p "$wheels" "$work/sums"
   fetch_all <<<"wheelhouses/$wheelhouse/SHA256SUMS $work/sums/SHA256SUMS"
   fetch_all < <(while read -r digest file; do printf '%s %s\n' "objects/$digest/$file" "$wheels/$file"; done <"$work/sums/SHA256SUMS")
   check_sums "$work/sums/SHA256SUMS" "$wheels"
   install -m 755 "$wheels/uv" "$uv" 2>"$errors" || fail 1 "$(last_error)"
-  interpreter=$(python_for_hosts)
-  rm -rf "$environment"
   cd "$bundle/training" # where .python-version leads pyenv's shims
+  python_for_hosts "$uv"
+  rm -rf "$environment"
   run "$uv" venv --quiet --no-config --no-project --no-python-downloads --python "$interpreter" "$environment" ||
-    fail 1 "no Python 3.12 for the environment: $(all_errors); build the wheelhouse with --python-archive"
+    fail 1 "uv cannot make the environment: $(all_errors)"
   run "$uv" pip install --quiet --no-config --python "$environment/bin/python" --no-index --find-links "$wheels" \
     --require-hashes --requirement "$wheels/requirements.txt" --cache-dir "$SLIPWAY_ROOT/uv-cache" ||
     fail 1 "uv cannot install the wheels: $(all_errors)"

@@ -21,6 +21,7 @@ from infra.paths import RUN_SPEC
 MANIFEST = "MANIFEST"
 WHEELHOUSE = "wheelhouse"  # the id of the wheelhouse to install
 LOCK = "pylock.toml"
+PYTHON = "python.sha256"  # the archive of the Python that its hosts install, as sha256sum checks it
 MODEL_DIRECTORY = "model"
 _CODE = (".py", ".sh")
 
@@ -33,6 +34,7 @@ class BundleContents:
     wheelhouse: str
     lock: Path
     model_file: Path | None = None
+    python: str = ""  # line of sha256sum; empty where hosts have a Python 3.12
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ def collect(training: Path, contents: BundleContents) -> Bundle:
     files[RUN_SPEC] = contents.run_spec.encode()
     files[WHEELHOUSE] = f"{contents.wheelhouse}\n".encode()
     files[LOCK] = contents.lock.read_bytes()
+    if contents.python:
+        files[PYTHON] = contents.python.encode()
     if contents.model_file:
         files[f"{MODEL_DIRECTORY}/{contents.model_file.name}"] = contents.model_file.read_bytes()
     return Bundle(files)

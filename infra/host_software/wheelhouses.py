@@ -23,9 +23,10 @@ from infra.host_software.bundle import BundleContents, collect, put
 from infra.host_software.installation import COMMAND, Installation
 from infra.host_software.wheels.build import BuildError, build, files_to_fetch
 from infra.host_software.wheels.fetch import FetchError
-from infra.host_software.wheels.identity import FETCHED_PYTHON, WheelhouseInputs, wheelhouse_inputs
+from infra.host_software.wheels.identity import WheelhouseInputs, wheelhouse_inputs
 from infra.host_software.wheels.locks import STABLE, LockError, lock_path
 from infra.host_software.wheels.patches import PatchError
+from infra.host_software.wheels.pythons import host_python
 from infra.paths import ARTIFACTS, INSTALLED, TRAINING, UV, WORK
 from training.data.hash_cache import HashCache
 
@@ -38,9 +39,10 @@ def ensure_built(inputs: WheelhouseInputs) -> None:
         build_here(inputs)
 
 
-def inputs_of(platform: str, channel: str, overlay: Path | None, archive: Path | str | None) -> WheelhouseInputs:
+def inputs_of(platform: str, channel: str, overlay: Path | None, archive: str | None) -> WheelhouseInputs:
+    """archive: of a Python for hosts that have none; a file, or `pythons.LOCKED`."""
     hashes = HashCache(WORK / "cache" / "overlay-stat.json")
-    python = Path(archive) if isinstance(archive, str) and archive != FETCHED_PYTHON else archive
+    python = host_python(archive, hashes, Path.cwd()) if archive else None
     return wheelhouse_inputs(platform, channel, hashes, overlay, python)
 
 

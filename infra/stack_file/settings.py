@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -142,7 +142,10 @@ class Workload(_Frozen):
     overlay: Absent[str] = None
     """A directory of wheels that replace the locked ones of their packages (a fork, a nightly jax or libtpu)."""
     python_archive: Absent[str] = None
-    """A relocatable CPython 3.12 (tar.gz) for hosts whose base has none, or `fetch` for the one uv fetches."""
+    """A relocatable CPython 3.12 (tar.gz) for the hosts, or `locked` for the release of training/locks/python.toml,
+    which hosts whose image has no 3.12 (TPU VMs) get where this is empty."""
+
+    hosts_have_python: ClassVar[bool] = True  # 3.12, before anything is installed
 
     @property
     def row(self) -> Accelerator:

@@ -71,8 +71,8 @@ class SmallStore:
         index.write_text(text)
         return wheelhouse
 
-    def bundle(self, wheelhouse: str, run_spec: str = "") -> Bundle:
-        """A bundle whose launch says where it runs."""
+    def bundle(self, wheelhouse: str, run_spec: str = "", python: str = "") -> Bundle:
+        """A bundle whose launch says where it runs. python: the line of sha256sum of an archive that hosts install."""
         training = self.work / "training"
         training.mkdir(exist_ok=True)
         (training / "__init__.py").touch()
@@ -80,7 +80,7 @@ class SmallStore:
         (training / ".python-version").write_text("3.12\n")
         lock = self.work / "pylock.toml"
         lock.write_text('lock-version = "1.0"\n')
-        made = collect(training, BundleContents(run_spec, wheelhouse, lock))
+        made = collect(training, BundleContents(run_spec, wheelhouse, lock, python=python))
         put(made, LocalStore(self.directory))
         return made
 

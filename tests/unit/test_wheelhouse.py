@@ -14,17 +14,31 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from infra.artifacts.layout import REQUIREMENTS, object_key, objects_of, wheelhouse_key
 from infra.host_software import wheelhouses
-from infra.host_software.wheels.build import BuildError, build, pack_python
+from infra.host_software.wheels import python_lock
+from infra.host_software.wheels.build import BuildError, build
 from infra.host_software.wheels.fetch import FetchError, fetch_all
-from infra.host_software.wheels.identity import FETCHED_PYTHON, WheelhouseInputs, wheelhouse_inputs
+from infra.host_software.wheels.identity import WheelhouseInputs, wheelhouse_inputs
 from infra.host_software.wheels.locks import LockError
+from infra.host_software.wheels.python_made_here import pack_python
+from infra.host_software.wheels.pythons import (
+    ADVICE,
+    LOCKED,
+    MIRROR,
+    RELEASES,
+    HostPython,
+    LockedPython,
+    host_python,
+    lock_path,
+)
 from infra.host_software.wheels.selection import LockedFile, locked_files
 from infra.paths import TRAINING, UV
+from tests.python_archive import NAME, header, python_archive
 from training.data.hash_cache import HashCache
 
 
@@ -59,12 +73,14 @@ class Index:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
     def add(self, name: str, content: bytes, package: str = "", version: str = "1.0", sha256: str = "") -> LockedFile:
         self.files[f"/{name}"] = content
-        url = f"http://127.0.0.1:{self.server.server_address[1]}/{name}"
         digest = sha256 or hashlib.sha256(content).hexdigest()
-        return LockedFile(package or name.split("-")[0], version, url, digest, name.endswith(".tar.gz"))
+        return LockedFile(
+            package or name.split("-")[0], version, f"{self.url}/{name}", digest, name.endswith(".tar.gz")
+        )
 
 
 @pytest.fixture
@@ -192,19 +208,15 @@ def locked(training: Path, files: list[LockedFile]) -> Path:
 
 
 def inputs_of(training: Path, overlay: Path | None = None, python_archive: Path | None = None) -> WheelhouseInputs:
-    return wheelhouse_inputs("cpu", "stable", HashCache(None), overlay, python_archive, training)
+    python = host_python(str(python_archive), HashCache(None), training) if python_archive else None
+    return wheelhouse_inputs("cpu", "stable", HashCache(None), overlay, python, training)
 
 
-def fetching_python(training: Path) -> WheelhouseInputs:
-    return wheelhouse_inputs("cpu", "stable", HashCache(None), None, FETCHED_PYTHON, training)
-
-
-def uv_that(tmp_path: Path, *commands: str) -> Path:
-    """An executable in place of uv, which fetches a Python as told."""
-    path = tmp_path / "uv"
-    path.write_text("\n".join(("#!/bin/sh", *commands)) + "\n")
-    path.chmod(0o755)
-    return path
+def locking_python(training: Path, file: LockedFile) -> HostPython:
+    """The Python of a lock that names `file` of an index as if it were published."""
+    locked = LockedPython("3.12.9", "20260101", RELEASES + urlsplit(file.url).path, file.sha256)
+    lock_path(training).write_text(python_lock.text(locked, "uv-1.0.tar.gz", "list.json"))
+    return host_python(LOCKED, HashCache(None), training, training)
 
 
 def uv_wheel(index: Index) -> LockedFile:
@@ -281,48 +293,44 @@ class TestBuild:
         ]
 
     def test_python_archive_is_an_object_and_part_of_the_id(self, index: Index, tmp_path: Path) -> None:
-        archive = tmp_path / "any name.tar.gz"
-        archive.write_bytes(b"an archive")
+        archive = python_archive(tmp_path)
         file = index.add("small-1.0-py3-none-any.whl", wheel())
         training = locked(tmp_path / "training", [uv_wheel(index), file])
         plain, inputs = inputs_of(training), inputs_of(training, python_archive=archive)
         build(inputs, tmp_path / "store", str(UV), Silent())
         assert inputs.id != plain.id
-        assert objects(tmp_path / "store", inputs)["python.tar.gz"] == hashlib.sha256(b"an archive").hexdigest()
-        archive.write_bytes(b"another one")
+        assert objects(tmp_path / "store", inputs)[NAME] == hashlib.sha256(archive.read_bytes()).hexdigest()
+        python_archive(tmp_path, header() + b"another one")
         assert inputs_of(training, python_archive=archive).id not in (plain.id, inputs.id)
+        with pytest.raises(BuildError, match=f"{NAME} has changed while the wheelhouse was built; run it again"):
+            build(inputs, tmp_path / "store", str(UV), Silent())
 
-    def test_python_comes_from_where_uv_gets_its_own(self, index: Index, tmp_path: Path) -> None:
-        file = index.add("small-1.0-py3-none-any.whl", wheel())
-        inputs = fetching_python(locked(tmp_path / "training", [uv_wheel(index), file]))
-        uv = uv_that(
-            tmp_path,
-            'while [ "$1" != --install-dir ]; do shift; done',
-            'mkdir -p "$2/cpython-3.12.9-linux/bin" && echo a python >"$2/cpython-3.12.9-linux/bin/python3.12"',
-            'ln -s cpython-3.12.9-linux "$2/cpython-3.12-linux"',
-        )
-        made = build(inputs, tmp_path / "store", str(uv), Silent())
-        archive = tmp_path / "store" / object_key(made["python.tar.gz"], "python.tar.gz")
-        with tarfile.open(archive) as packed:
-            assert packed.getnames() == ["python", "python/bin", "python/bin/python3.12"]
-        assert inputs.id != inputs_of(inputs.training).id
-
-    @pytest.mark.parametrize(
-        ("commands", "said"),
-        [
-            (("echo 'error: no route to host' >&2", "exit 2"), "(error: no route to host)"),
-            (("exit 2",), "(it said nothing)"),
-            (("true",), "(it said nothing)"),
-        ],
-    )
-    def test_python_that_uv_cannot_fetch_is_asked_for_as_an_archive(
-        self, index: Index, tmp_path: Path, commands: tuple[str, ...], said: str
+    def test_locked_python_is_fetched_from_the_mirror_and_becomes_an_object(
+        self, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         file = index.add("small-1.0-py3-none-any.whl", wheel())
-        inputs = fetching_python(locked(tmp_path / "training", [uv_wheel(index), file]))
-        with pytest.raises(BuildError) as caught:
-            build(inputs, tmp_path / "store", str(uv_that(tmp_path, *commands)), Silent())
-        assert str(caught.value) == f"uv cannot fetch a CPython 3.12 here {said}; give one with --python-archive FILE"
+        training = locked(tmp_path / "training", [uv_wheel(index), file])
+        python = locking_python(training, index.add("20260101/cpython-3.12.9%2B20260101.tar.gz", b"a release"))
+        inputs = wheelhouse_inputs("cpu", "stable", HashCache(None), None, python, training)
+        monkeypatch.setenv(MIRROR, f"{index.url}/")
+        made = build(inputs, tmp_path / "store", str(UV), Silent())
+        assert made["cpython-3.12.9+20260101.tar.gz"] == hashlib.sha256(b"a release").hexdigest()
+        assert (tmp_path / "store" / object_key(python.sha256, python.name)).read_bytes() == b"a release"
+
+    def test_python_that_cannot_be_fetched_stops_the_build_first_and_says_what_to_do(
+        self, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = index.add("small-1.0-py3-none-any.whl", wheel())
+        training = locked(tmp_path / "training", [uv_wheel(index), file])
+        python = locking_python(training, index.add("20260101/cpython.tar.gz", b"a lie", sha256="0" * 64))
+        inputs = wheelhouse_inputs("cpu", "stable", HashCache(None), None, python, training)
+        index.requests.clear()
+        for mirror, said in (("http://127.0.0.1:1", "cannot be fetched from 127.0.0.1"), (index.url, "; refused")):
+            monkeypatch.setenv(MIRROR, mirror)
+            with pytest.raises(FetchError, match=said) as caught:
+                build(inputs, tmp_path / "store", str(UV), Silent())
+            assert str(caught.value).endswith(f"; or {ADVICE}")
+        assert index.requests == [("/20260101/cpython.tar.gz", "")]
         assert not (tmp_path / "store" / wheelhouse_key(inputs.id)).exists()
 
     @pytest.mark.parametrize("terminal", [False, True])
