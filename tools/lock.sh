@@ -30,6 +30,7 @@ stable() {
   "$uv" export --quiet --frozen --only-group bootstrap --no-emit-project --no-header --project training \
     --format pylock.toml --output-file training/locks/pylock.bootstrap.toml
   .venv/bin/python -m infra.host_software.wheels.python_lock
+  .venv/bin/slipway wheels lock
   python=$(tools/host-env.sh)
   "$python" -m training.maxtext_schema >training/maxtext_schema.json.new
   mv training/maxtext_schema.json.new training/maxtext_schema.json

@@ -53,7 +53,12 @@ run() { # command...; its errors go to $errors
 }
 
 last_error() { tail -n 1 "$errors"; }
-all_errors() { tr -s ' \n' ' ' <"$errors" | cut -c1-400; }
+all_errors() { # what failed, and at the end why
+  local text
+  text=$(tr -s ' \n' ' ' <"$errors")
+  if ((${#text} > 400)); then text="${text:0:140} ... ${text: -255}"; fi
+  printf '%s\n' "$text"
+}
 
 # What must be given.
 mkdir -p "${SLIPWAY_HOST_DIR:?is not set}"
@@ -152,20 +157,30 @@ python_for_hosts() { # sets $interpreter: the archive's that the bundle names, e
     fail 2 "the Python of $archive does not run on this host ($(uname -m)): $(last_error)"
 }
 
+vouched() { # SHA-256 of all that this bundle installs: what its lock names, what is made of that, its Python
+  sed -n 's/.*sha256 = "\([0-9a-f]\{64\}\)".*/\1/p' "$bundle/pylock.toml"
+  cut -c1-64 "$bundle/made.sums"
+  [[ ! -f "$bundle/python.sha256" ]] || cut -c1-64 "$bundle/python.sha256"
+}
+
 make_environment() { # $wheelhouse -> $environment; its stamp is written last
-  local uv=$work/uv interpreter
+  local uv=$work/uv sums=$work/sums/SHA256SUMS interpreter unknown
   mkdir -p "$wheels" "$work/sums"
-  fetch_all <<<"wheelhouses/$wheelhouse/SHA256SUMS $work/sums/SHA256SUMS"
-  fetch_all < <(while read -r digest file; do printf '%s %s\n' "objects/$digest/$file" "$wheels/$file"; done <"$work/sums/SHA256SUMS")
-  check_sums "$work/sums/SHA256SUMS" "$wheels"
+  fetch_all <<<"wheelhouses/$wheelhouse/SHA256SUMS $work/sums/all"
+  grep -v '  requirements\.txt$' "$work/sums/all" >"$sums" || true # of 0.1.0, which took a list from the same store
+  unknown=$(vouched | grep -vFf - "$sums" | cut -c67- | head -n 3 | paste -sd ' ') || true
+  [[ -z "$unknown" ]] ||
+    fail 2 "wheelhouse $wheelhouse has files that bundle $SLIPWAY_BUNDLE does not vouch for: $unknown; refused"
+  fetch_all < <(while read -r digest file; do printf '%s %s\n' "objects/$digest/$file" "$wheels/$file"; done <"$sums")
+  check_sums "$sums" "$wheels"
   install -m 755 "$wheels/uv" "$uv" 2>"$errors" || fail 1 "$(last_error)"
   cd "$bundle/training" # where .python-version leads pyenv's shims
   python_for_hosts "$uv"
   rm -rf "$environment"
   run "$uv" venv --quiet --no-config --no-project --no-python-downloads --python "$interpreter" "$environment" ||
     fail 1 "uv cannot make the environment: $(all_errors)"
-  run "$uv" pip install --quiet --no-config --python "$environment/bin/python" --no-index --find-links "$wheels" \
-    --require-hashes --requirement "$wheels/requirements.txt" --cache-dir "$SLIPWAY_ROOT/uv-cache" ||
+  run "$uv" pip install --quiet --no-config --python "$environment/bin/python" --offline --no-index --no-deps \
+    --cache-dir "$SLIPWAY_ROOT/uv-cache" "$wheels"/*.whl ||
     fail 1 "uv cannot install the wheels: $(all_errors)"
   touch "$environment/.complete" 2>"$errors" || fail 1 "$(last_error)"
 }

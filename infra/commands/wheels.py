@@ -75,6 +75,17 @@ def push_command(
         fail(str(error))
 
 
+@app.command("lock")
+def lock_command() -> None:
+    """Write training/locks/made.sums, what hosts may install besides what locks name; after a change of patches."""
+    try:
+        objects = wheelhouses.make_here()
+    except wheelhouses.ERRORS as error:
+        fail(str(error))
+    for name in sorted(objects):
+        print(name)
+
+
 @app.command("python")
 def python_command(
     out: Annotated[Path, typer.Option(help="The directory that the archive is made in.")] = PYTHONS,

@@ -34,6 +34,7 @@ def stored_software_args(software: HostSoftware, store: str, user: str = "") -> 
             lock=str(contents.lock),
             model_file=str(contents.model_file or ""),
             python=contents.python,
+            overlay=contents.overlay,
             user=user,
         ),
     )

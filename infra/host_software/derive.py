@@ -58,7 +58,7 @@ def host_software(workload: Workload, spec: RunSpec, work: Path = WORK) -> HostS
     model_file = ROOT / workload.model_file if workload.model_file else None
     lock = lock_path(spec.platform, workload.channel)
     python = wheels.python.sum_line if wheels.python else ""
-    contents = BundleContents(spec.to_yaml(), wheels.id, lock, model_file, python)
+    contents = BundleContents(spec.to_yaml(), wheels.id, lock, model_file, python, wheels.overlay_sums)
     return HostSoftware(wheels, contents, collect(TRAINING, contents).hash)
 
 

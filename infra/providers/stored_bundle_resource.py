@@ -47,7 +47,8 @@ class StoredBundleResource(StoredResource[StoredBundleInputs]):
         if store.has(bundle_key(new.bundle)):
             return
         model = Path(new.model_file) if new.model_file else None
-        bundle = collect(TRAINING, BundleContents(new.run_spec, new.wheelhouse, Path(new.lock), model, new.python))
+        contents = BundleContents(new.run_spec, new.wheelhouse, Path(new.lock), model, new.python, new.overlay)
+        bundle = collect(TRAINING, contents)
         if bundle.hash != new.bundle:
             raise ResourceError(
                 f"the sources of training/ have changed since the preview (bundle {new.bundle} is now {bundle.hash}); "

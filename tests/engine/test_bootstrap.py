@@ -147,6 +147,17 @@ def _as_archive(store: SmallStore, bundle: Bundle, other: Bundle) -> None:
     store.archive(bundle).write_bytes(other.archive())
 
 
+def test_a_wheel_that_the_bundle_does_not_vouch_for_is_never_fetched(store: SmallStore, machine: BootedMachine) -> None:
+    """Whoever can write to the store's list of wheels cannot have them installed."""
+    wheelhouse = store.wheelhouse()
+    store.vouched = {"uv": store.objects["uv"]}
+    bundle = store.bundle(wheelhouse)
+    store.object(WHEEL).unlink()
+    assert machine.refusal(bundle.hash, code=2) == (
+        f"wheelhouse {wheelhouse} has files that bundle {bundle.hash} does not vouch for: {WHEEL}; refused"
+    )
+
+
 def test_bundle_of_another_hash_is_refused(store: SmallStore, machine: BootedMachine) -> None:
     wheelhouse = store.wheelhouse()
     wanted, other = store.bundle(wheelhouse, "steps: 1\n"), store.bundle(wheelhouse, "steps: 2\n")
@@ -178,7 +189,7 @@ def _pack(directory: Path, archive: Path) -> None:
 def test_truncated_bundle_is_refused(store: SmallStore, machine: BootedMachine) -> None:
     bundle = store.bundle(store.wheelhouse())
     archive = store.archive(bundle)
-    archive.write_bytes(archive.read_bytes()[:2000])
+    archive.write_bytes(archive.read_bytes()[:600])  # in the middle of its first file
     assert machine.refusal(bundle.hash).startswith(f"bundle {bundle.hash} cannot be unpacked: ")
 
 

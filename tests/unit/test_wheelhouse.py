@@ -18,13 +18,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from infra.artifacts.layout import REQUIREMENTS, object_key, objects_of, wheelhouse_key
+from infra.artifacts.layout import object_key, objects_of, sums_text, wheelhouse_key
 from infra.host_software import wheelhouses
 from infra.host_software.wheels import python_lock
-from infra.host_software.wheels.build import BuildError, build
-from infra.host_software.wheels.fetch import FetchError, fetch_all
+from infra.host_software.wheels.build import BuildError, build, make
+from infra.host_software.wheels.fetch import FetchError, Silent, fetch_all
 from infra.host_software.wheels.identity import WheelhouseInputs, wheelhouse_inputs
 from infra.host_software.wheels.locks import LockError
+from infra.host_software.wheels.made import made_sums, write_made
 from infra.host_software.wheels.python_made_here import pack_python
 from infra.host_software.wheels.pythons import (
     ADVICE,
@@ -37,7 +38,7 @@ from infra.host_software.wheels.pythons import (
     lock_path,
 )
 from infra.host_software.wheels.selection import LockedFile, locked_files
-from infra.paths import TRAINING, UV
+from infra.paths import ARTIFACTS, TRAINING, UV
 from tests.python_archive import NAME, header, python_archive
 from training.data.hash_cache import HashCache
 
@@ -92,12 +93,7 @@ def index() -> Iterator[Index]:
     made.server.server_close()
 
 
-class Silent:
-    def arrived(self, size: int) -> None:
-        pass
-
-    def finished(self, name: str) -> None:
-        pass
+UV_PROGRAM = b"#!/bin/sh\n"
 
 
 def wheel(name: str = "small", version: str = "1.0", content: str = "") -> bytes:
@@ -204,6 +200,7 @@ def locked(training: Path, files: list[LockedFile]) -> Path:
             kind = f"sdist = {kind}" if file.is_sdist else f"wheels = [{kind}]"
             text += f'[[packages]]\nname = "{file.package}"\nversion = "{file.version}"\n{kind}\n'
         (directory / f"pylock.{name}.toml").write_text(text)
+    write_made({"uv": hashlib.sha256(UV_PROGRAM).hexdigest()}, training)
     return training
 
 
@@ -222,7 +219,7 @@ def locking_python(training: Path, file: LockedFile) -> HostPython:
 def uv_wheel(index: Index) -> LockedFile:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr("uv-1.0.data/scripts/uv", b"#!/bin/sh\n")
+        archive.writestr("uv-1.0.data/scripts/uv", UV_PROGRAM)
     return index.add("uv-1.0-py3-none-any.whl", stream.getvalue())
 
 
@@ -231,9 +228,9 @@ def objects(artifacts: Path, inputs: WheelhouseInputs) -> dict[str, str]:
     return {name: digest for _, digest, name in (key.split("/") for key in keys)}
 
 
-def requirements(artifacts: Path, inputs: WheelhouseInputs) -> list[str]:
-    digest = objects(artifacts, inputs)[REQUIREMENTS]
-    return (artifacts / object_key(digest, REQUIREMENTS)).read_text().splitlines()
+def vouch(inputs: WheelhouseInputs, store: Path) -> None:
+    """As `slipway wheels lock` does."""
+    write_made(make(inputs, store, str(UV), Silent()), inputs.training)
 
 
 class TestBuild:
@@ -242,11 +239,11 @@ class TestBuild:
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
         made = build(inputs, tmp_path / "store", str(UV), Silent())
         assert made == objects(tmp_path / "store", inputs)
-        assert made.keys() == {"uv", REQUIREMENTS, file.name}
+        assert made.keys() == {"uv", file.name}
         for name, digest in made.items():
             content = (tmp_path / "store" / object_key(digest, name)).read_bytes()
             assert hashlib.sha256(content).hexdigest() == digest
-        assert requirements(tmp_path / "store", inputs) == [f"small==1.0 --hash=sha256:{file.sha256}"]
+        assert made[file.name] == file.sha256
 
     def test_sdist_is_built_into_a_wheel(self, index: Index, tmp_path: Path) -> None:
         """Its build back end lies in it, so that nothing is fetched."""
@@ -265,9 +262,9 @@ class TestBuild:
                 archive.addfile(member, io.BytesIO(text.encode()))
         file = index.add("source-1.0.tar.gz", stream.getvalue())
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
-        build(inputs, tmp_path / "store", str(UV), Silent())
-        digest = hashlib.sha256(wheel("source")).hexdigest()
-        assert requirements(tmp_path / "store", inputs) == [f"source==1.0 --hash=sha256:{digest}"]
+        vouch(inputs, tmp_path / "store")
+        made = build(inputs, tmp_path / "store", str(UV), Silent())
+        assert made["source-1.0-py3-none-any.whl"] == hashlib.sha256(wheel("source")).hexdigest()
 
     def test_sdist_that_does_not_build_is_named(self, index: Index, tmp_path: Path) -> None:
         file = index.add("broken-1.0.tar.gz", b"not an archive")
@@ -283,10 +280,11 @@ class TestBuild:
         (overlay / "small-2.0.dev1-py3-none-any.whl").write_bytes(wheel("small", "2.0.dev1"))
         training = locked(tmp_path / "training", [uv_wheel(index), file])
         plain, inputs = inputs_of(training), inputs_of(training, overlay)
-        build(inputs, tmp_path / "store", str(UV), Silent())
+        made = build(inputs, tmp_path / "store", str(UV), Silent())
         digest = hashlib.sha256(wheel("small", "2.0.dev1")).hexdigest()
         assert inputs.id != plain.id
-        assert requirements(tmp_path / "store", inputs) == [f"small==2.0.dev1 --hash=sha256:{digest}"]
+        assert made.keys() == {"uv", "small-2.0.dev1-py3-none-any.whl"}
+        assert inputs.overlay_sums == f"{digest}  small-2.0.dev1-py3-none-any.whl\n"
         assert f"/{file.name}" not in [path for path, _ in index.requests]
         assert [str(each) for each in inputs.overlay] == [
             f"small 2.0.dev1 (small-2.0.dev1-py3-none-any.whl, sha256 {digest[:12]})"
@@ -349,7 +347,7 @@ class TestBuild:
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
         wheelhouses.ensure_built(inputs)
         *lines, last = capsys.readouterr().out.splitlines()
-        assert last == f"wheelhouse {inputs.id}: 3 files, 2 MB"
+        assert last == f"wheelhouse {inputs.id}: 2 files, 2 MB"
         assert [line.partition(":")[0] for line in lines] == ([] if terminal else ["1 of 2 files", "2 of 2 files"])
         wheelhouses.ensure_built(inputs)
         assert capsys.readouterr().out == "", "what is there is not built again"
@@ -364,9 +362,17 @@ class TestBuild:
         expected = hashlib.sha256(b"old = 1\n").hexdigest()
         (own / "files.sha256").write_text(f"{expected}  small/__init__.py\n")
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
-        build(inputs, tmp_path / "store", str(UV), Silent())
-        (line,) = requirements(tmp_path / "store", inputs)
-        assert re.match(r"small==1\.0\+slipway\.[0-9a-z]+ --hash=sha256:[0-9a-f]{64}$", line)
+        with pytest.raises(BuildError, match=r"so hosts would refuse it: locks or patches have changed; run slipway"):
+            build(inputs, tmp_path / "store", str(UV), Silent())
+        vouch(inputs, tmp_path / "store")
+        (name,) = build(inputs, tmp_path / "store", str(UV), Silent()).keys() - {"uv"}
+        assert re.fullmatch(r"small-1\.0\+slipway\.[0-9a-z]+-py3-none-any\.whl", name)
+
+
+def test_what_hosts_may_install_besides_locks_is_what_is_made_of_them_here() -> None:
+    """Made anew of what was fetched for the suite; a lock or a patch that changed needs `slipway wheels lock`."""
+    inputs = wheelhouse_inputs("cpu", "stable", HashCache(None))
+    assert sums_text(make(inputs, ARTIFACTS, str(UV), Silent())) == made_sums()
 
 
 def test_id_depends_on_patches_and_nothing_on_the_machine(tmp_path: Path) -> None:

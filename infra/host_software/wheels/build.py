@@ -14,12 +14,11 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from packaging.utils import parse_wheel_filename
-
-from infra.artifacts.layout import REQUIREMENTS, object_key, sums_text, wheelhouse_key
+from infra.artifacts.layout import object_key, sums_text, wheelhouse_key
 from infra.artifacts.store import PARTIAL, sha256_of
 from infra.host_software.wheels.fetch import FetchError, FetchProgress, fetch_all
 from infra.host_software.wheels.identity import WheelhouseInputs
+from infra.host_software.wheels.made import WRITE, made_path, made_sums
 from infra.host_software.wheels.pythons import ADVICE, HostPython
 from infra.host_software.wheels.repack import repack
 from infra.host_software.wheels.selection import LockedFile, locked_files
@@ -51,33 +50,56 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchPro
     except FetchError as error:
         raise FetchError(f"{error}; or {ADVICE}") from None
     fetched = fetch_all((file for file in files_to_fetch(inputs) if file not in python), artifacts, progress)
-    patched = {patch_set.package: patch_set for patch_set in inputs.patches}
     objects: dict[str, str] = {}
     with tempfile.TemporaryDirectory(dir=_with_parents(artifacts / PARTIAL)) as name:
         work = Path(name)
         for file, path in fetched.items():
-            if file.package == UV:
-                objects |= _store(artifacts, _uv_binary(path, work))
-                continue
-            wheel = _wheel_of(path, uv, work) if file.is_sdist else path
-            patch_set = patched.get(file.package)
-            if patch_set and patch_set.version == file.version:
-                wheel = repack(wheel, patch_set, work)
-            objects |= _store(artifacts, wheel)
+            installed = _as_installed(file, path, inputs, uv, work)
+            objects |= _store(artifacts, installed)
+            if installed != path:
+                _check_made(installed, objects[installed.name], inputs.training)
         for overlay in inputs.overlay:
             objects |= _store(artifacts, overlay.path)
-        pins = sorted(_pin(name, sha256) for name, sha256 in objects.items() if name.endswith(".whl"))
         if inputs.python:
             objects |= _stored_python(inputs.python, artifacts)
-        requirements = work / REQUIREMENTS
-        requirements.write_text("".join(f"{pin}\n" for pin in pins))
-        objects |= _store(artifacts, requirements)
         sums = work / "sums"
         sums.write_text(sums_text(objects))
         final = artifacts / wheelhouse_key(inputs.id)
         _with_parents(final.parent)
         sums.replace(final)
     return objects
+
+
+def make(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchProgress) -> dict[str, str]:
+    """SHA-256 by name of what no lock names, for made.sums; only what that is made of is fetched. Raises as `build`."""
+    patched = {(patch_set.package, patch_set.version) for patch_set in inputs.patches}
+    files = [
+        file
+        for file in files_to_fetch(inputs)
+        if file.package == UV or file.is_sdist or (file.package, file.version) in patched
+    ]
+    fetched = fetch_all(files, artifacts, progress)
+    with tempfile.TemporaryDirectory(dir=_with_parents(artifacts / PARTIAL)) as name:
+        made = [_as_installed(file, path, inputs, uv, Path(name)) for file, path in fetched.items()]
+        return {path.name: sha256_of(path) for path in made}
+
+
+def _as_installed(file: LockedFile, path: Path, inputs: WheelhouseInputs, uv: str, work: Path) -> Path:
+    """The same path where hosts install a file as it was fetched."""
+    if file.package == UV:
+        return _uv_binary(path, work)
+    wheel = _wheel_of(path, uv, work) if file.is_sdist else path
+    patch_sets = (each for each in inputs.patches if (each.package, each.version) == (file.package, file.version))
+    patch_set = next(patch_sets, None)
+    return repack(wheel, patch_set, work) if patch_set else wheel
+
+
+def _check_made(file: Path, sha256: str, training: Path) -> None:
+    if f"{sha256}  {file.name}" not in made_sums(training).splitlines():
+        raise BuildError(
+            f"{file.name} (SHA-256 {sha256[:12]}) is not in training/locks/{made_path().name}, so hosts would refuse "
+            f"it: locks or patches have changed; run {WRITE}"
+        )
 
 
 def _python_to_fetch(python: HostPython | None) -> tuple[LockedFile, ...]:
@@ -92,12 +114,6 @@ def _stored_python(python: HostPython, artifacts: Path) -> dict[str, str]:
     if python.path and _store(artifacts, python.path, python.name)[python.name] != python.sha256:
         raise BuildError(f"{python.path} has changed while the wheelhouse was built; run it again")
     return {python.name: python.sha256}
-
-
-def _pin(wheel: str, sha256: str) -> str:
-    """A wheel as the requirements name it."""
-    name, version, _, _ = parse_wheel_filename(wheel)
-    return f"{name}=={version} --hash=sha256:{sha256}"
 
 
 def _store(artifacts: Path, file: Path, name: str = "") -> dict[str, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from infra.artifacts.layout import sums_text
 from infra.host_software.wheels.locks import LockError, bootstrap_lock, lock_path, read_lock
 from infra.host_software.wheels.patches import PatchSet, content_hash, load_all
 from infra.host_software.wheels.pythons import HostPython
@@ -49,6 +50,11 @@ class WheelhouseInputs:
     def locks(self) -> tuple[Path, Path]:
         """The platform's and the bootstrap lock."""
         return lock_path(self.platform, self.channel, self.training), bootstrap_lock(self.training)
+
+    @property
+    def overlay_sums(self) -> str:
+        """As sha256sum writes and checks them."""
+        return sums_text({wheel.path.name: wheel.sha256 for wheel in self.overlay})
 
     @property
     def patches(self) -> tuple[PatchSet, ...]:

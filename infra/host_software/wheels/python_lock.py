@@ -17,7 +17,7 @@ from typing import Any
 
 from packaging.pylock import Pylock
 
-from infra.host_software.wheels.fetch import fetch_all
+from infra.host_software.wheels.fetch import Silent, fetch_all
 from infra.host_software.wheels.locks import LockError, bootstrap_lock, read_lock
 from infra.host_software.wheels.pythons import LockedPython, lock_path
 from infra.host_software.wheels.selection import LockedFile
@@ -34,16 +34,6 @@ release = "{release}"
 url = "{url}"
 sha256 = "{sha256}"
 """
-
-
-class _Silent:
-    """Shows nothing of the download."""
-
-    def arrived(self, size: int) -> None:
-        pass
-
-    def finished(self, name: str) -> None:
-        pass
 
 
 def newest(metadata: Mapping[str, Any]) -> LockedPython:
@@ -90,7 +80,7 @@ def metadata_in(sdist: Path) -> tuple[str, dict[str, Any]]:
 def main() -> None:
     source = source_of_uv()
     with tempfile.TemporaryDirectory() as name:
-        (sdist,) = fetch_all([source], Path(name), _Silent()).values()
+        (sdist,) = fetch_all([source], Path(name), Silent()).values()
         member, metadata = metadata_in(sdist)
     lock_path().write_text(text(newest(metadata), source.name, member))
 
