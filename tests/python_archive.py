@@ -23,5 +23,6 @@ def python_archive(directory: Path, interpreter: bytes = header(), name: str = N
         for path, content in (("python/a-file-before", b"x"), (member, interpreter)):
             info = tarfile.TarInfo(path)
             info.size = len(content)
+            info.mode = 0o755
             archive.addfile(info, io.BytesIO(content))
     return directory / name

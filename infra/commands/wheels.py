@@ -13,6 +13,7 @@ from infra.host_software.derive import wheelhouse as wheelhouse_of
 from infra.host_software.wheels.locks import CHANNELS, PLATFORMS, STABLE, LockError
 from infra.host_software.wheels.python_made_here import PythonPackError, make_archive
 from infra.host_software.wheels.pythons import LOCKED, locked_python
+from infra.host_software.wheels.selection import GLIBC_MINOR
 from infra.paths import ARTIFACTS, PYTHONS, ROOT, stack_file
 from infra.stack_file import settings as stack_settings
 
@@ -89,10 +90,11 @@ def lock_command() -> None:
 @app.command("python")
 def python_command(
     out: Annotated[Path, typer.Option(help="The directory that the archive is made in.")] = PYTHONS,
+    glibc_minor: Annotated[int, typer.Option(help="Hosts have at least glibc 2.<this>.")] = GLIBC_MINOR,
 ) -> None:
     """Make an archive of this machine's Python for hosts, where the locked release cannot be reached."""
     try:
-        locked, archive = locked_python(), make_archive(out).resolve()
+        locked, archive = locked_python(), make_archive(out, glibc_minor).resolve()
     except (LockError, PythonPackError, OSError) as error:
         fail(str(error))
     named = archive.relative_to(ROOT) if archive.is_relative_to(ROOT) else archive

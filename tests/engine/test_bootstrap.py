@@ -15,10 +15,8 @@ import pytest
 from infra.artifacts.layout import bundle_key
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.host_software.bundle import MANIFEST, Bundle
-from infra.host_software.wheels.python_made_here import make_archive
 from infra.paths import ROOT
 from tests.emulators.metadata_server import MetadataServer
-from tests.engine.bare_root import ABSENT, ANY_GLIBC, BareRoot
 from tests.engine.small_store import WHEEL, SmallStore
 from training.host_status import Phase, read_status
 
@@ -319,90 +317,3 @@ class TestBucket:
         objects = ObjectStore(tmp_path / "buckets", token=SECRET)
         remote.environment |= {"GCE_METADATA_HOST": metadata.host, "SLIPWAY_STORAGE_ENDPOINT": objects.url}
         return objects
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_archive(tmp_path_factory.mktemp("python"), ANY_GLIBC)
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> BareRoot:
-    return BareRoot(tmp_path_factory.mktemp("image") / "root")
-
-
-class TestHostWithoutPython:
-    """On a root file system like a TPU VM's, from a bucket, with a Python that `slipway wheels python` has made."""
-
-    @pytest.fixture
-    def bucket(self, tmp_path: Path) -> SmallStore:
-        return SmallStore(tmp_path / "buckets" / "bucket", tmp_path / "made from")
-
-    def test_it_installs_offline_and_has_every_module(self, root: BareRoot, archive: Path, bucket: SmallStore) -> None:
-        assert root.run("bash", "-c", f"type {' '.join(ABSENT)}").stdout == ""
-        digest = bucket.add(archive)
-        bundle = bucket.bundle(bucket.wheelhouse(), python=f"{digest}  {archive.name}\n")
-        done = self._boot(root, bucket, bundle)
-        assert done.returncode == 0, done.stderr
-        directory, python = done.stdout.splitlines()
-        assert directory == f"/var/lib/slipway/bundles/{bundle.hash}"
-        check = "import bz2, ctypes, curses, lzma, readline, sqlite3, ssl, sys, uuid, small; print(sys.base_prefix)"
-        run = root.run(python, "-c", check)
-        assert run.stdout == f"/var/lib/slipway/python/{digest[:16]}/python\n", run.stderr
-
-    def test_what_cannot_be_its_python_is_refused_for_good(
-        self, root: BareRoot, archive: Path, bucket: SmallStore, tmp_path: Path
-    ) -> None:
-        """Exit code 2: no start changes it, and systemd tries no other."""
-        other = self._of_another_machine(archive, tmp_path)
-        wheelhouse, line = bucket.wheelhouse(), f"{bucket.add(other)}  {other.name}\n"
-        listed = bucket.wheelhouse()
-        for bundle, said in (
-            (
-                bucket.bundle(wheelhouse),
-                "this host has no Python 3.12 and the bundle names none; set slipway:python_archive, then pulumi up",
-            ),
-            (
-                bucket.bundle(wheelhouse, python=line),
-                f"wheelhouse {wheelhouse} has not the Python that bundle HASH names ({other.name}, SHA-256 "
-                f"{line[:12]}); refused",
-            ),
-            (
-                bucket.bundle(listed, python=line),
-                f"the Python of {other.name} does not run on this host (x86_64): ",
-            ),
-        ):
-            done = self._boot(root, bucket, bundle)
-            assert (done.returncode, done.stdout) == (2, "")
-            assert f"bootstrap: {said.replace('HASH', bundle.hash)}" in done.stderr
-            assert not (root.directory / "var/lib/slipway/env" / bundle.files["wheelhouse"].decode().strip()).exists()
-
-    @staticmethod
-    def _of_another_machine(archive: Path, work: Path) -> Path:
-        """An archive whose interpreter says that it is for aarch64."""
-        member = "python/bin/python3.12"
-        subprocess.run(["tar", "-xzf", archive, "-C", work, member], check=True)
-        program = bytearray((work / member).read_bytes())
-        program[18:20] = (183).to_bytes(2, "little")
-        (work / member).write_bytes(program)
-        made = work / "cpython-3.12.1-aarch64-unknown-linux-gnu-install_only.tar.gz"
-        subprocess.run(["tar", "-czf", made, "-C", work, "python"], check=True)
-        return made
-
-    def _boot(self, root: BareRoot, bucket: SmallStore, bundle: Bundle) -> subprocess.CompletedProcess[str]:
-        shutil.copy(SCRIPT, root.directory / "root")
-        with (
-            MetadataServer(token=SECRET) as metadata,
-            ObjectStore(bucket.directory.parent, token=SECRET) as objects,
-        ):
-            return root.run(
-                "bash",
-                "/root/bootstrap.sh",
-                SLIPWAY_ARTIFACTS="gs://bucket",
-                SLIPWAY_BUNDLE=bundle.hash,
-                SLIPWAY_ROOT="/var/lib/slipway",
-                SLIPWAY_HOST_DIR="/var/lib/slipway/host",
-                SLIPWAY_BOOTSTRAP_ONLY="1",
-                GCE_METADATA_HOST=metadata.host,
-                SLIPWAY_STORAGE_ENDPOINT=objects.url,
-            )

@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from infra.commands.main import app
 from infra.host_software.wheels import elf, python_lock
 from infra.host_software.wheels.locks import LockError, bootstrap_lock
+from infra.host_software.wheels.python_made_here import PythonPackError, make_archive
 from infra.host_software.wheels.pythons import (
     LOCKED,
     MIRROR,
@@ -158,7 +161,7 @@ class TestGiven:
 
 
 class TestElf:
-    """Of the interpreter that runs this; tests/engine/test_bootstrap.py moves one for real."""
+    """Of the interpreter that runs this; tests/engine/test_host_without_python.py moves one for real."""
 
     PROGRAM = Path(sys.executable).resolve()
 
@@ -180,3 +183,18 @@ class TestElf:
         path = tmp_path / "x"
         path.write_bytes(content)
         assert (elf.run_path(path), elf.glibc_minor(path)) == (None, 0)
+
+
+class TestMadeHere:
+    """What cannot be packed; tests/engine/test_host_without_python.py boots with what can."""
+
+    def test_a_python_that_wants_a_newer_glibc_than_hosts_have_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(PythonPackError, match=r" needs glibc 2\.\d+, hosts have 2\.1; run this on an older Linux"):
+            make_archive(tmp_path, glibc_minor=1)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_what_is_no_python_is_one_sentence(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "base_prefix", "/nowhere")
+        done = CliRunner().invoke(app, ["wheels", "python", "--out", str(tmp_path)])
+        assert done.exit_code == 2
+        assert done.stderr == "error: /nowhere has no bin/python3.12; run this with a CPython 3.12\n"

@@ -110,7 +110,7 @@ def _bring_libraries(base: Path, tree: Path, glibc_minor: int) -> None:
                 raise PythonPackError(f"{base} cannot be moved: {error}") from None
         if (minor := elf.glibc_minor(program)) > glibc_minor:
             raise PythonPackError(
-                f"{program.name} needs glibc 2.{minor}, TPU VM images have 2.{glibc_minor}; run this on an older Linux "
+                f"{program.name} needs glibc 2.{minor}, hosts have 2.{glibc_minor}; run this on an older Linux "
                 f"(Ubuntu 22.04, Debian 12)"
             )
 
