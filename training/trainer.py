@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import faulthandler
-import gc
 import json
 import logging
 import math
@@ -34,7 +33,7 @@ from etils import epath
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from training import notice, paces
+from training import maxtext_imports, notice, paces
 from training.bucket_clients import limit_retries
 from training.checkpoints import completed_steps, is_remote, set_aside
 from training.data.prepared import damaged
@@ -268,11 +267,8 @@ def _with_save_period(plan: Plan, earlier: Measures) -> Plan:
 def _train(plan: Plan, observer: Observer) -> None:
     absl.logging.set_verbosity(absl.logging.INFO)
     logging.getLogger("absl").addHandler(observer)
-    gc.disable()  # what is imported stays, so looking for garbage among it finds none: a sixth of the imports
-    from maxtext.trainers.pre_train import train
-
-    gc.freeze()
-    gc.enable()
+    with maxtext_imports.quick():
+        from maxtext.trainers.pre_train import train
     if is_remote(plan.checkpoints):
         limit_retries(plan.standstill_s)
     base = Path(sys.modules["maxtext"].__path__[0]) / "configs" / "base.yml"

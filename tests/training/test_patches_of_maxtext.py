@@ -68,11 +68,15 @@ def patched(tmp_path_factory: pytest.TempPathFactory) -> MaxText:
 
 CONFIG = """
 import json, sys
-import maxtext
 import jax
 import numpy as np
-from maxtext.configs import pyconfig
-from maxtext.utils import maxtext_utils
+from training.maxtext_imports import quick
+with quick():
+    import maxtext
+    from maxtext.configs import pyconfig
+    from maxtext.input_pipeline import input_pipeline_interface
+    from maxtext.trainers.pre_train import train
+    from maxtext.utils import maxtext_utils
 def configured(*fields):
     return pyconfig.initialize(["", maxtext.__path__[0] + "/configs/base.yml", *fields])
 def answer(value):
@@ -93,7 +97,6 @@ MESH = (
     CONFIG
     + """
 from jax.experimental import mesh_utils
-from maxtext.trainers.pre_train import train
 address, index, *fields = sys.argv[1:]
 jax.distributed.initialize(address, 2, int(index), cluster_detection_method="deactivate")
 config, recorder = train.initialize(["", maxtext.__path__[0] + "/configs/base.yml", *fields])
@@ -197,7 +200,6 @@ PACKED = [
 BATCHES = (
     CONFIG
     + """
-from maxtext.input_pipeline import input_pipeline_interface
 for fields in json.loads(sys.argv[1]):
     config = configured(*fields)
     mesh = jax.sharding.Mesh(maxtext_utils.create_device_mesh(config), config.mesh_axes)
