@@ -217,7 +217,7 @@ mv -T "$SLIPWAY_HOST_DIR/.bundle.$$" "$SLIPWAY_HOST_DIR/bundle"
 
 # Secrets, last of all: their values are in the environment of the training alone.
 read_secret() { # variable, Secret Manager version, optional or nothing
-  local answer code value
+  local answer code value project secret
   [[ -z "${!1+set}" ]] || fail 2 "secret $2 would replace $1 of this host; give it another name"
   answer=$(curl -sS --retry 5 --retry-connrefused --max-time 60 -H @<(printf '%s' "$authorization") \
     --write-out '\n%{http_code}' "${SLIPWAY_SECRETS_ENDPOINT:-https://secretmanager.googleapis.com}/v1/$2:access" \
@@ -230,7 +230,9 @@ read_secret() { # variable, Secret Manager version, optional or nothing
       export "$1=$value"
       ;;
     404)
-      [[ "${3:-}" == optional ]] || fail 1 "secret $2 has no value; add one with gcloud secrets versions add"
+      IFS=/ read -r _ project _ secret _ <<<"$2"
+      [[ "${3:-}" == optional ]] ||
+        fail 1 "secret $2 has no value; add one: gcloud secrets versions add $secret --project=$project --data-file=-"
       printf 'bootstrap: secret %s has no value and is left out\n' "$2"
       ;;
     403) fail 1 "secret $2 may not be read by this host's account; it needs roles/secretmanager.secretAccessor on it" ;;

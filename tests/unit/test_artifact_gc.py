@@ -271,7 +271,8 @@ def test_what_another_clone_has_begun_stays_when_this_one_has_another_bundle_or_
     def using(number: int, state: str) -> StoredBundleInputs:
         bundle = identifier(number)
         open_store(tmp_path).put(bundle_key(bundle), Path(__file__))
-        return StoredBundleInputs(str(tmp_path), bundle, "", identifier(1), "", "", "bob/v6e-32", state)
+        user = {"user": "bob/v6e-32", "state": state}
+        return StoredBundleInputs(str(tmp_path), bundle, "", identifier(1), lock="", model_file="", **user)
 
     def left() -> set[tuple[str, str]]:
         return {(use.bundle, use.state) for use in uses.of_entries(open_store(tmp_path).entries())}

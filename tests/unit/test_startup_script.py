@@ -285,7 +285,8 @@ def test_training_finds_its_variables_and_secrets(host: BootedHost) -> None:
         (
             HostSecret("KEY", "projects/p/secrets/none/versions/latest"),
             1,
-            "secret projects/p/secrets/none/versions/latest has no value; add one with gcloud secrets versions add",
+            "secret projects/p/secrets/none/versions/latest has no value; "
+            "add one: gcloud secrets versions add none --project=p --data-file=-",
         ),
         (
             HostSecret("KEY", "projects/p/secrets/others/versions/latest"),
