@@ -367,7 +367,7 @@ class OwnMachine(LocalSettings):
 
 def test_a_stack_that_costs_nothing_is_judged_too_where_its_platform_has_a_judge() -> None:
     keys = ("stack", "target", "accelerator", "steps", "data", "training")
-    values = {key: getattr(any_from_file("v6e-32"), key) for key in keys} | {"target": "local"}
+    values: dict[str, Any] = {key: getattr(any_from_file("v6e-32"), key) for key in keys} | {"target": "local"}
     assert any(notice.startswith("fit: 7.") for notice in decide(OwnMachine(**values), buying=True).notices)
     larger = values["training"] | {"per_device_batch_size": 7}
     with pytest.raises(SettingsError, match=r"llama3.1-8b fits is unknown: not compiled yet; run `slipway fit v6e-32`"):
