@@ -49,8 +49,8 @@ class SliceReadyResource(Resource[SliceReadyInputs]):
         self, old: Mapping[str, Any], new: Mapping[str, Any], state: Mapping[str, Any] | None = None
     ) -> dict[str, OnChange]:
         """To wait where nobody has waited before is something to do."""
-        changed, seen = super().changes(old, new, state), state or {}
-        if new["wait"] and seen.get("ready", 0) + seen.get("behind", 0) != new["hosts"]:
+        changed = super().changes(old, new, state)
+        if state and new["wait"] and state.get("ready", 0) + state.get("behind", 0) != new["hosts"]:
             changed["wait"] = OnChange.UPDATE
         return changed
 
