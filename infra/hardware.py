@@ -128,6 +128,7 @@ class Accelerator:
     peak_int8_tops: float | None = None
     peak_fp8_tflops: float | None = None
     ici_gbytes_per_s: float | None = None  # bidirectional; NVLink on a GPU node
+    emulated: bool = False  # nobody sells it: hosts of `slipway emulate tpu --boot` have it
 
     @property
     def devices(self) -> int:
@@ -179,12 +180,20 @@ def find(name: str) -> Accelerator:
 
 
 def rows(pattern: str = "") -> tuple[Accelerator, ...]:
-    """Rows whose name is `pattern`; else whose family, platform or API is; else whose name contains it."""
+    """Rows whose name is `pattern`; else whose family, platform or API is; else whose name contains it.
+
+    Emulated ones are among them only by their name or family.
+    """
     if pattern in _sizes():
         return (_row(pattern),)
-    every = tuple(_row(name) for name in _sizes())
+    every = tuple(row for row in map(_row, _sizes()) if not row.emulated or row.family == pattern)
     of_kind = tuple(row for row in every if pattern in (row.family, row.platform, *row.apis))
     return of_kind or tuple(row for row in every if pattern in row.name)
+
+
+def emulated() -> tuple[Accelerator, ...]:
+    """Rows that only an emulator of their API has."""
+    return tuple(row for row in map(_row, _sizes()) if row.emulated)
 
 
 def families() -> tuple[str, ...]:
@@ -242,6 +251,7 @@ def _row(name: str) -> Accelerator:
         prices=_prices(family, chips_per_host),
         quotas=_quotas(family, apis, chips, cores_per_chip),
         sources=_sources(chip.pop("source", ()), family["source"]),
+        emulated=family.get("emulated", False),
         **{key: family.get(key) for key in _AS_WRITTEN},
         **chip,
     )

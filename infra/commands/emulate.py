@@ -6,6 +6,7 @@ Owns the options and what is printed. Refuses to own the services (infra/emulato
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import tempfile
@@ -19,6 +20,7 @@ from infra.emulated import STORAGE, TPU
 from infra.emulators import emulated_cloud
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import TpuApi
+from infra.emulators.tpu_hosts import booted_cloud
 from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import every
 
@@ -32,17 +34,21 @@ def emulate() -> None:
 
 @app.command()
 def tpu(
-    port: Annotated[int, typer.Option(min=0, max=65534, help="On 127.0.0.1, buckets on the next; 0 takes any.")] = 8470,
+    port: Annotated[int, typer.Option(min=0, max=65533, help="On 127.0.0.1, buckets on the next; 0 takes any.")] = 8470,
     state: Annotated[Path | None, typer.Option(help="Keep the cloud in this file across starts.")] = None,
     speed: Annotated[float, typer.Option(min=0, help="Its clock runs this much faster; 0 stands still.")] = 1,
+    boot: Annotated[bool, typer.Option(help="Hosts of accelerators vcpu-N are processes that boot and train.")] = False,
 ) -> None:
     """The Cloud TPU API, with a page that shows its state, and the buckets of this clone's stacks; Ctrl-C ends it."""
     if state and (state.is_dir() or not state.parent.is_dir()):
         fail(f"{state} cannot hold a state; give a file in a directory that is there")
+    if boot:
+        os.environ.setdefault(TPU, "http://127.0.0.1")  # else stacks of emulated accelerators are refused
     root = Path(f"{state}.buckets") if state else Path(tempfile.mkdtemp())
     buckets = emulated_cloud.fill(root, every(CloudTrainingSettings, skip_unusable=True))
     try:
         api = TpuApi(port=port, speed=speed, state=state)
+        api.cloud.ledger.hosts_boot = boot
         # At the same place at each start, since a stack's state says at which service its things were made.
         store = ObjectStore(root, buckets, port=port + 1 if port else 0)
     except OSError as error:
@@ -53,6 +59,13 @@ def tpu(
         stack.enter_context(store)
         if not state:
             stack.callback(shutil.rmtree, root)
+        if boot:
+            hosts = Path(f"{state}.hosts") if state else Path(tempfile.mkdtemp())
+            if not state:
+                stack.callback(shutil.rmtree, hosts)
+            booted = stack.enter_context(booted_cloud.boot(api, store, hosts, port + 2 if port else 0))
+            where = "each in a network of its own" if booted.fleet.isolated else "all in this machine's network"
+            typer.echo(f"hosts of vcpu-1, vcpu-2 and vcpu-4 boot, {where}, in {hosts}; secrets: {booted.services.url}")
         typer.echo(f"TPU API emulator: {api.url} shows its state")
         typer.echo(f"in another shell: export {TPU}={api.url} {STORAGE}={store.url}")
         typer.echo("it has the buckets of the stacks that are here now; after `slipway stack new` start it again")

@@ -1,4 +1,4 @@
-"""The HTTP server below every emulator: on 127.0.0.1, in threads, until its context is left.
+"""The HTTP server below every emulator: on loopback, in threads, until its context is left.
 
 Owns listening, connections that clients keep open, errors of an emulator's own code, which end the test that met
 them, and which call a fault hits. Refuses to own what a call and a fault mean: each emulator has a handler of its own.
@@ -10,7 +10,7 @@ import contextlib
 import socket
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
@@ -48,9 +48,11 @@ def next_fault[Fault: ChosenCalls](faults: Iterable[Fault]) -> Fault | None:
 class HttpEmulator:
     """Context manager around the server. port: 0 takes a free one."""
 
-    def __init__(self, handler: type[EmulatorHandler], port: int = 0) -> None:
+    def __init__(self, handler: type[EmulatorHandler], port: int = 0, address: str = "127.0.0.1") -> None:
         self.errors: list[BaseException] = []  # of the emulator itself; leaving the context raises the first
-        self._server = _Server(("127.0.0.1", port), handler, self)
+        self.address = address
+        self._handler = handler
+        self._server = _Server((address, port), handler, self)
 
     @property
     def port(self) -> int:
@@ -59,14 +61,14 @@ class HttpEmulator:
     @property
     def host(self) -> str:
         """As `host:port`."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self.address}:{self.port}"
 
     @property
     def url(self) -> str:
         return f"http://{self.host}"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self._server.serve_in_a_thread()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -74,14 +76,18 @@ class HttpEmulator:
         if self.errors and error is None:
             raise self.errors[0]
 
+    def listen_also(self) -> Callable[[], None]:
+        """At the same address in the network namespace of the calling thread, until what this returns is called."""
+        server = _Server((self.address, self.port), self._handler, self)
+        server.serve_in_a_thread()
+        return server.end
+
     def serve_forever(self) -> None:
         """Serves in this thread, until `close` is called in another or an exception ends it."""
         self._server.serve_forever()
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.close_connections()
-        self._server.server_close()
+        self._server.end()
 
 
 class EmulatorHandler(BaseHTTPRequestHandler):
@@ -132,6 +138,14 @@ class _Server(ThreadingMixIn, TCPServer):
         self._connections: set[socket.socket] = set()
         self._serves = False
         super().__init__(address, handler)
+
+    def serve_in_a_thread(self) -> None:
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def end(self) -> None:
+        self.shutdown()
+        self.close_connections()
+        self.server_close()
 
     def serve_forever(self, poll_interval: float = 0.5) -> None:
         self._serves = True

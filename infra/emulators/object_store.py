@@ -19,6 +19,7 @@ import os
 import re
 import threading
 import uuid
+from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,7 +85,7 @@ class ObjectStoreError(Exception):
 
 
 class ObjectStore(HttpEmulator):
-    """Context manager around the server."""
+    """Context manager around the server. token, tokens: a call must carry it, or one of those that are valid now."""
 
     def __init__(
         self,
@@ -93,10 +94,11 @@ class ObjectStore(HttpEmulator):
         page_size: int = 1000,
         token: str | None = None,
         port: int = 0,
+        tokens: Container[str] | None = None,
     ) -> None:
         self.root = root
         self.page_size = page_size
-        self.token = token
+        self.tokens = tokens if token is None else (token,)
         self.calls: list[StoreCall] = []
         self.faults: list[StoreFault] = []
         self.lock = threading.RLock()
@@ -331,7 +333,8 @@ class _Handler(EmulatorHandler):
     def _admit(self, owner: ObjectStore, kind: StoreFaultKind | None) -> None:
         if kind in _REFUSALS:
             raise ObjectStoreError(*_REFUSALS[kind])
-        if owner.token is not None and self.headers.get("Authorization") != f"Bearer {owner.token}":
+        scheme, _, token = (self.headers.get("Authorization") or "").partition(" ")
+        if owner.tokens is not None and (scheme != "Bearer" or token not in owner.tokens):
             raise ObjectStoreError(401, "Anonymous caller does not have storage access, or its token is not valid.")
 
     def _route(self, owner: ObjectStore, call: StoreCall, body: bytes) -> _Answer:

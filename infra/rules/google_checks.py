@@ -79,8 +79,8 @@ def machine_type_problem(machine: str) -> str | None:
 
 
 def accelerator_type_problem(accelerator_type: str) -> str | None:
-    """An accelerator type as the Cloud TPU API spells it: `v5litepod-16`."""
-    known = {row.accelerator_type for row in hardware.rows() if row.accelerator_type}
+    """An accelerator type as the Cloud TPU API spells it: `v5litepod-16`. Settings refuse what only an emulator has."""
+    known = {row.accelerator_type for row in (*hardware.rows(), *hardware.emulated()) if row.accelerator_type}
     return _unlisted("accelerator type", accelerator_type, known)
 
 

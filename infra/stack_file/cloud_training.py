@@ -218,7 +218,7 @@ def _bucket_rule(settings: CloudTrainingSettings) -> None:
 def _places_rule(settings: CloudTrainingSettings) -> None:
     for key in ("artifacts", "runs"):
         place = getattr(settings, key)
-        if place and not in_bucket(place):
+        if place and not in_bucket(place) and not settings.row.emulated:  # such hosts are processes of this machine
             raise SettingsError(
                 f"{key} is '{place}' in {where(settings)}, which hosts in the cloud do not reach: give "
                 f"gs://bucket[/path], or leave it out for the foundation's"

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts.layout import bundle_key
+from infra.emulators.metadata_server import MetadataServer
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.host_software.bundle import MANIFEST, Bundle
 from infra.paths import ROOT
-from tests.emulators.metadata_server import MetadataServer
 from tests.engine.small_store import WHEEL, SmallStore
 from training.host_status import Phase, read_status
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts.store import LocalStore
+from infra.emulators.metadata_server import TOKEN, MetadataServer
 from infra.emulators.object_store import ObjectStore
 from infra.host_software import wheelhouses
 from infra.host_software.bundle import BundleContents, collect, put
 from infra.host_software.installation import COMMAND, Installation
 from infra.host_software.wheels.locks import STABLE, lock_path
 from infra.paths import TRAINING
-from tests.emulators.metadata_server import TOKEN, MetadataServer
 from tests.engine.clone import Clone, said
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulators.metadata_server import MetadataServer
+from infra.emulators.metadata_server import MetadataServer
 from tests.training.cluster import (
     COMPILED,
     ROOT,

@@ -6,7 +6,7 @@ import queue
 
 import pytest
 
-from tests.emulators.metadata_server import MetadataServer
+from infra.emulators.metadata_server import MetadataServer
 from tests.training.cluster import wait_until
 from training.notice import standing, watch
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from infra.commands.hardware import as_text
 from infra.commands.main import app
-from infra.hardware import TABLE, Accelerator, Api, QuotaScope, QuotaUnit, UnknownAcceleratorError, find, rows
+from infra.hardware import TABLE, Accelerator, Api, QuotaScope, QuotaUnit, UnknownAcceleratorError, emulated, find, rows
 from infra.stack_file.settings import SettingsError, from_text
 
 DOCUMENT: dict[str, Any] = yaml.safe_load(TABLE.read_text())
@@ -22,7 +22,7 @@ FAMILY_KEYS = {
     "title", "platform", "chip", "counts", "cores_per_chip", "devices_per_chip", "chips_per_host", "apis",
     "accelerator_type", "gke_accelerator", "vertex_accelerator", "runtime_version", "nic_gbits_per_chip",
     "nic_gbits_per_host", "data_nics", "source", "machine_type", "machine_types", "zones_documented", "zones_listed",
-    "prices", "quotas", "sizes",
+    "prices", "quotas", "sizes", "emulated",
 }  # fmt: skip
 SIZE_KEYS = {"topology", "hosts", "chips_per_host", "machine_type", "apis"}
 ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-([a-f]|ai[0-9]+[a-z])")
@@ -34,7 +34,7 @@ ROWS = pytest.mark.parametrize("row", rows(), ids=lambda row: row.name)
 
 def test_every_size_is_a_row_and_no_name_is_written_twice() -> None:
     names = [name for family in FAMILIES.values() for name in family["sizes"]]
-    assert [row.name for row in rows()] == names
+    assert [row.name for row in rows()] == [name for name in names if not find(name).emulated]
     assert len(set(names)) == len(names)
     for name in names:  # YAML would keep the second silently
         assert len(re.findall(rf"(?<![\w-]){re.escape(name)}: ", TABLE.read_text())) == 1, name
@@ -54,7 +54,7 @@ def test_no_key_is_misspelled_and_every_source_is_listed_and_used() -> None:
 
 
 def test_families_are_these_and_tpus_come_in_every_size() -> None:
-    assert set(FAMILIES) == {"cpu", "v5e", "v5p", "v6e", "tpu7x", "a3-mega", "a3-high", "a3-ultra", "h100"}
+    assert set(FAMILIES) == {"cpu", "vcpu", "v5e", "v5p", "v6e", "tpu7x", "a3-mega", "a3-high", "a3-ultra", "h100"}
     for family in ("v5e", "v6e"):
         assert [row.chips for row in rows(family)] == [1, 4, 8, 16, 32, 64, 128, 256]
 
@@ -213,6 +213,15 @@ def test_target_local_refuses_what_is_not_on_this_machine() -> None:
     with pytest.raises(SettingsError) as caught:
         from_text("local", stack)
     assert str(caught.value) == "accelerator 'v6e-8' is not on this machine; target local takes cpu-N rows"
+
+
+def test_an_emulated_accelerator_is_among_others_only_by_its_name() -> None:
+    assert [row.name for row in emulated()] == ["vcpu-1", "vcpu-2", "vcpu-4"] == names("vcpu")
+    for row in emulated():
+        assert row not in (*rows(), *rows("cpu"), *rows(Api.QUEUED_RESOURCE))
+        assert (row.platform, row.apis, row.accelerator_type) == ("cpu", (Api.QUEUED_RESOURCE,), row.name)
+        assert row.chips == row.hosts * row.chips_per_host == int(row.name.rpartition("-")[2])
+        assert row.zones and not row.prices and not row.quotas
 
 
 # --- slipway hardware -----------------------------------------------------------------------------------------------

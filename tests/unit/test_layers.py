@@ -87,7 +87,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "vm_hosts": (),
     "stack_file": ("rules",),
     "host_software": ("stack_file", "artifacts"),
-    "emulators": ("stack_file", "artifacts", "host_software"),
+    "emulators": ("stack_file", "artifacts", "host_software", "vm_hosts"),
     "runs": ("stack_file", "artifacts", "host_software"),
     "preview": ("stack_file", "host_software", "runs"),
     "providers": ("artifacts", "host_software", "runs"),

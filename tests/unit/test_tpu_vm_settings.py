@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from infra import paths
+from infra.emulated import TPU
 from infra.paths import ROOT, STACKS
 from infra.preview.stack_plan import decide
 from infra.rules import google_checks
@@ -133,6 +134,22 @@ def test_bad_input_is_one_sentence_with_the_fix(changes: dict[str, Any], message
         made(**changes)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("endpoint", ["", "https://tpu.googleapis.com"])
+def test_an_emulated_accelerator_is_refused_at_google(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+    emulated_stack = {"accelerator": "vcpu-2", "zones": ["us-east5-b"], "training": {"max_target_length": 64}}
+    monkeypatch.setenv(TPU, "http://127.0.0.1:8470")
+    assert made("vcpu-2", **emulated_stack, runs="/a/directory").places.runs == "/a/directory/vcpu-2"
+    monkeypatch.setenv(TPU, endpoint)
+    with pytest.raises(SettingsError) as caught:
+        made("vcpu-2", **emulated_stack)
+    assert str(caught.value) == (
+        "accelerator is 'vcpu-2' in stacks/Pulumi.vcpu-2.yaml, which Google does not have; run `slipway emulate tpu "
+        "--boot` and export SLIPWAY_TPU_ENDPOINT as it says, or name one of `slipway hardware tpu`"
+    )
+    with pytest.raises(SettingsError, match=r"runs is '/a/directory' in .*, which hosts in the cloud do not reach"):
+        made(runs="/a/directory")
 
 
 def test_stacks_that_differ_in_a_dot_have_requests_of_different_names() -> None:

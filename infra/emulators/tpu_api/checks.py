@@ -233,7 +233,11 @@ def _row(place: Place, node: Any) -> Accelerator:
         raise invalid("node.accelerator_type", "give it or accelerator_config, not both")
     config = node.accelerator_config
     asked = (messages.plain(config).get("type", ""), config.topology) if configured else node.accelerator_type
-    named = (row for row in offered() if asked in (row.accelerator_type, (config_type(row), row.topology_text)))
+    named = (
+        row
+        for row in (*offered(), *hardware.emulated())
+        if asked in (row.accelerator_type, (config_type(row), row.topology_text))
+    )
     row = next(named, None)
     if row is None or place.zone not in row.zones:
         raise errors.not_in_zone(asked_accelerator(node), place.zone)

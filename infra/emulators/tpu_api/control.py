@@ -18,6 +18,8 @@ Owns the names of these calls and what the page is told. Refuses to own what the
     POST /_/fail                      {"name": ..., "message": "why"}: the request is FAILED
     POST /_/ready                     {"node": ..., "worker": 0, "ready": true}; without a worker, all of the node
     POST /_/attribute                 {"node": ..., "worker": 0, "namespace": "a", "key": "b", "value": "c"}
+    POST /_/reboot                    {"node": ..., "worker": 0}; without a worker, all of the node
+    POST /_/network                   {"node": ..., "worker": 0, "up": false}: cut off from the other hosts
     POST /_/node                      {"node": ..., "state": "REPAIRING", "health": "TIMEOUT", "why": "..."}
     POST /_/maintenance               {"node": ..., "in_s": 600, "takes_s": 3600, "ongoing": false}; null takes it back
     POST /_/speed                     {"speed": 60}
@@ -247,6 +249,8 @@ _ACTS: dict[tuple[str, str], _Act] = {
     ("POST", "/_/fail"): lambda api, arguments: api.cloud.levers.fail_request(**arguments),
     ("POST", "/_/ready"): lambda api, arguments: api.cloud.levers.set_host_ready(**arguments),
     ("POST", "/_/attribute"): _attribute,
+    ("POST", "/_/reboot"): lambda api, arguments: api.cloud.levers.reboot(**arguments),
+    ("POST", "/_/network"): lambda api, arguments: api.cloud.levers.set_network(**arguments),
     ("POST", "/_/node"): _set_node,
     ("POST", "/_/maintenance"): lambda api, arguments: api.cloud.levers.set_maintenance(**arguments),
     ("POST", "/_/speed"): _set_speed,

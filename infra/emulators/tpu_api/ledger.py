@@ -62,6 +62,8 @@ class Ledger:
     number: int = 0  # of the last name that was made up
     revision: int = 0  # counts what has happened
     host_ready: GuestAttribute = HOST_READY
+    hosts_boot: bool = False  # those of emulated accelerators are processes (tpu_hosts/), and say of themselves
+    hosts_on_loopback: bool = False  # where they cannot have networks of their own
     projects: list[str] = field(default_factory=list[str])  # ids, as far as anybody named one
     pools: Pools = field(default_factory=Pools)
     requests: ByName[Request] = field(default_factory=dict[str, Request])
@@ -160,6 +162,10 @@ class Ledger:
             return None
         where = f"{'region' if limit.place == claim.region else 'zone'} {limit.place}"
         return errors.over_quota(project_number(claim.project), quota_name(limit, claim), limit.units, where)
+
+    def boots(self, accelerator: str) -> bool:
+        """Whether hosts with it are processes of this machine; others are pretended."""
+        return self.hosts_boot and find(accelerator).emulated
 
     def nodes_of(self, request: Request) -> list[Node]:
         return [node for node in self.nodes.values() if node.request == request.name]

@@ -29,6 +29,7 @@ from infra.emulators.tpu_api.records import (
 )
 from infra.emulators.tpu_api.transitions import Transitions
 from infra.hardware import families
+from infra.vm_hosts import guest_report
 
 
 class Levers:
@@ -75,6 +76,9 @@ class Levers:
         return sum(self.is_ready(node, worker) for worker in range(len(node.hosts)))
 
     def is_ready(self, node: Node, worker: int) -> bool:
+        if self.ledger.boots(node.accelerator):
+            said = [each.value for each in node.hosts[worker].attributes if _key(each) == _key(self.ledger.host_ready)]
+            return bool(guest_report.readiness(said, "").ready)
         return node.hosts[worker].says(self.ledger.host_ready) in self.guest_attributes(node, worker)
 
     def set_host_ready(self, node: str, worker: int | None = None, ready: bool = True) -> None:
@@ -86,9 +90,29 @@ class Levers:
             host.attributes = _without(self.ledger.host_ready, host) + said
         self.ledger.log(node, f"{self.hosts_ready(known)}/{len(known.hosts)} hosts ready")
 
+    def reboot(self, node: str, worker: int | None = None) -> None:
+        """A host, or all of a node, starts again: on the disk that it has, with the metadata of now."""
+        known = _known("node", node, self.ledger.nodes)
+        for host in known.hosts if worker is None else [known.hosts[worker]]:
+            host.boot(known.message.metadata.get("startup-script", ""))
+        self.ledger.log(node, f"reboot of {'all hosts' if worker is None else f'worker {worker}'}")
+
+    def set_network(self, node: str, worker: int, up: bool) -> None:
+        """Cuts a host that boots off from the others, or joins it again; it reaches the cloud's services either way."""
+        known = _known("node", node, self.ledger.nodes)
+        if not self.ledger.boots(known.accelerator) or self.ledger.hosts_on_loopback:
+            raise ValueError(f"the hosts of {node} have no network of their own (docs/emulated-hosts.md)")
+        known.hosts[worker].connected = up
+        self.ledger.log(node, f"worker {worker} {'is connected' if up else 'is cut off'}")
+
     def set_guest_attribute(self, node: str, worker: int, attribute: GuestAttribute) -> None:
         host = _known("node", node, self.ledger.nodes).hosts[worker]
         host.attributes = [*_without(attribute, host), attribute]
+        self.ledger.revision += 1
+
+    def remove_guest_attribute(self, node: str, worker: int, namespace: str, key: str) -> None:
+        host = _known("node", node, self.ledger.nodes).hosts[worker]
+        host.attributes = _without(GuestAttribute(namespace, key, ""), host)
         self.ledger.revision += 1
 
     def set_node_state(self, node: str, state: NodeState, health: str = "HEALTHY", why: str = "") -> None:
@@ -182,11 +206,19 @@ def _of_guest_agent(node: Node, worker: int) -> list[GuestAttribute]:
     """
     if node.state not in (NodeState.READY, NodeState.REPAIRING, NodeState.UNKNOWN):
         return []
-    digest = hashlib.sha256(f"{node.name} {node.create_s}".encode()).hexdigest()
     return [
-        GuestAttribute("guestInspector", "hostname", f"t1v-n-{digest[:8]}-w-{worker}"),
-        GuestAttribute("hostkeys", "ssh-ed25519", f"AAAAC3NzaC1lZDI1NTE5AAAAI{digest[:43]}"),
+        GuestAttribute("guestInspector", "hostname", instance_name(node, worker)),
+        GuestAttribute("hostkeys", "ssh-ed25519", f"AAAAC3NzaC1lZDI1NTE5AAAAI{_digest(node)[:43]}"),
     ]
+
+
+def instance_name(node: Node, worker: int) -> str:
+    """Of the Compute Engine instance that a host is: another node of the same name has others."""
+    return f"t1v-n-{_digest(node)[:8]}-w-{worker}"
+
+
+def _digest(node: Node) -> str:
+    return hashlib.sha256(f"{node.name} {node.create_s}".encode()).hexdigest()
 
 
 def _key(attribute: GuestAttribute) -> tuple[str, str]:

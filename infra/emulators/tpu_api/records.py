@@ -146,16 +146,22 @@ _BUNDLE = re.compile(r"^export SLIPWAY_BUNDLE=([0-9a-f]+)$", re.MULTILINE)
 
 @dataclass
 class NodeHost:
-    """A worker of a node. `ready_at_s` is when it reports by itself, None never; `bundle` is that of its last boot."""
+    """A worker of a node. `ready_at_s` is when it reports by itself, None never; `bundle` is that of its last boot.
+
+    `boots` counts those: whoever runs a host for it starts one anew where the number is another.
+    """
 
     ready_at_s: float | None = None
     attributes: list[GuestAttribute] = field(default_factory=list[GuestAttribute])
     bundle: str = ""
+    boots: int = 0
+    connected: bool = True
 
     def boot(self, startup_script: str) -> None:
         """It forgets what it was; what its metadata says now is what it runs until its next boot."""
         found = _BUNDLE.search(startup_script)
         self.attributes, self.ready_at_s, self.bundle = [], None, found[1] if found else ""
+        self.boots += 1
 
     def says(self, ready: GuestAttribute) -> GuestAttribute:
         """What it publishes when it is ready."""

@@ -218,8 +218,9 @@ class Transitions:
             number_of_project = project_number(Place.of(name).project)
             shown.service_account.email = f"{number_of_project}-compute@developer.gserviceaccount.com"
         messages.set_time(shown.create_time, self.ledger.now_s)
+        network = 127 if self.ledger.boots(row.name) and self.ledger.hosts_on_loopback else 10
         for worker in range(row.hosts):
-            address = f"10.{number % 250}.{worker // 250}.{worker % 250}"
+            address = f"{network}.{number % 250}.{worker // 250}.{worker % 250}"
             endpoint = shown.network_endpoints.add(ip_address=address, port=8470)
             if shown.network_config.enable_external_ips:
                 endpoint.access_config.external_ip = f"198.18.{number % 250}.{worker % 250}"
@@ -255,7 +256,8 @@ class Transitions:
         node.health = "HEALTHY" if state is NodeState.READY else "HEALTH_UNSPECIFIED"
         for index, host in enumerate(node.hosts):
             host.boot(node.message.metadata.get("startup-script", ""))
-            if state is NodeState.READY and timings.boot_s is not None:
+            pretended = not self.ledger.boots(node.accelerator)
+            if state is NodeState.READY and pretended and timings.boot_s is not None:
                 host.ready_at_s = now_s + timings.boot_s + index * timings.host_stagger_s
         self.ledger.log(node.name, f"{state}")
 

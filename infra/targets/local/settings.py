@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from infra.hardware import Api
 from infra.paths import ARTIFACTS, WORK, of_stack
 from infra.stack_file.settings import OnDestroy, Settings, SettingsError
 from infra.targets.places import Places, in_bucket
@@ -21,7 +22,7 @@ class LocalSettings(Settings):
         return self.placed(str(ARTIFACTS), str(of_stack(self.stack).runs), str(WORK / "data"))
 
     def check_place(self) -> None:
-        if self.row.platform != "cpu":
+        if Api.LOCAL not in self.row.apis:
             raise SettingsError(f"accelerator '{self.row.name}' is not on this machine; target local takes cpu-N rows")
         for key in ("artifacts", "artifacts_on_hosts", "runs"):
             if in_bucket(place := getattr(self, key) or ""):

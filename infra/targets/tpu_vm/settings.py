@@ -5,6 +5,7 @@ Owns what a request to the Cloud TPU API may say, as far as stack file and table
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from infra import durations
+from infra import durations, emulated
 from infra.hardware import Api
 from infra.names import COMPUTE_LIMIT, COMPUTE_NAME
 from infra.stack_file.cloud_training import CloudTrainingSettings, Word
@@ -103,8 +104,17 @@ class TpuVmSettings(CloudTrainingSettings):
 
     def check_place(self) -> None:
         super().check_place()
-        for rule in (_tier_rule, _queue_rule, _disk_rule, _name_rule):
+        for rule in (_emulated_rule, _tier_rule, _queue_rule, _disk_rule, _name_rule):
             rule(self)
+
+
+def _emulated_rule(settings: TpuVmSettings) -> None:
+    endpoint = os.environ.get(emulated.TPU, "")
+    if settings.row.emulated and (not endpoint or emulated.is_googles(endpoint)):
+        raise SettingsError(
+            f"accelerator is '{settings.accelerator}' in {where(settings)}, which Google does not have; run `slipway "
+            f"emulate tpu --boot` and export {emulated.TPU} as it says, or name one of `slipway hardware tpu`"
+        )
 
 
 def _tier_rule(settings: TpuVmSettings) -> None:

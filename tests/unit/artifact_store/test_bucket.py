@@ -13,9 +13,9 @@ import pytest
 
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import Store
+from infra.emulators.metadata_server import MetadataServer
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.paths import ROOT
-from tests.emulators.metadata_server import MetadataServer
 from tests.unit.artifact_store.steps import BIG, refused, write
 
 
@@ -159,7 +159,7 @@ def test_a_vm_gets_in_with_the_token_of_its_service_account(tmp_path: Path) -> N
     ):
         vm = {"HOME": str(tmp_path), "GCE_METADATA_HOST": metadata.host, "GCE_METADATA_IP": metadata.host}
         assert run_with(vm | {"API_ENDPOINT_OVERRIDE": server.url}) == "b'content'\n"
-        server.token = "another"
+        server.tokens = ("another",)
         assert "no valid Google credentials" in run_with(vm | {"API_ENDPOINT_OVERRIDE": server.url})
 
 

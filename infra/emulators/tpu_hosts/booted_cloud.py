@@ -1,0 +1,47 @@
+"""An emulated cloud whose hosts boot: the TPU API and buckets that somebody serves, with hosts and what these ask of.
+
+Owns how hosts are told where the cloud's services are: real ones know them by name. Refuses to own the services.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.emulators.host_services import HostServices
+from infra.emulators.object_store import ObjectStore
+from infra.emulators.tpu_api import TpuApi
+from infra.emulators.tpu_hosts import network
+from infra.emulators.tpu_hosts.fleet import Fleet
+
+
+@dataclass(frozen=True)
+class BootedCloud:
+    fleet: Fleet
+    services: HostServices
+
+
+@contextlib.contextmanager
+def boot(
+    api: TpuApi, store: ObjectStore, directory: Path, port: int = 0, isolated: bool | None = None
+) -> Generator[BootedCloud]:
+    """Hosts of emulated accelerators are processes with their disks below `directory`, and end with the context.
+
+    port: of Secret Manager and Cloud Logging. isolated: each in a network of its own; None: where that is permitted.
+    """
+    tokens = dict[str, str]()
+    # Training's clients send no token where STORAGE_EMULATOR_HOST is set; bootstrap.sh does, to the same objects.
+    with HostServices(tokens, port) as services, ObjectStore(store.root, (), tokens=tokens) as guarded:
+        endpoints = {
+            "SLIPWAY_STORAGE_ENDPOINT": guarded.url,
+            "SLIPWAY_SECRETS_ENDPOINT": services.url,
+            "SLIPWAY_LOGGING_ENDPOINT": services.url,
+            "STORAGE_EMULATOR_HOST": store.url,  # gcsfs, google-cloud-storage
+            "TENSORSTORE_GCS_HTTP_URL": store.url,
+        }
+        isolated = network.permitted() if isolated is None else isolated
+        servers = (services, guarded, store)
+        with Fleet(api, directory, endpoints, servers, isolated, tokens) as fleet:
+            yield BootedCloud(fleet, services)

@@ -1,0 +1,151 @@
+"""Keeps emulated hosts as the cloud's nodes are: a host of each worker of a node that is READY, none of any other.
+
+Owns what follows of a node's state for its hosts: power, disk, token, guest attributes. Refuses to own that state
+(infra/emulators/tpu_api/), who a host is (identity.py) and what one is made of (host.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from infra.emulators.http_server import HttpEmulator
+from infra.emulators.tpu_api import GuestAttribute, NodeState, TpuApi
+from infra.emulators.tpu_api.levers import instance_name
+from infra.emulators.tpu_hosts import network
+from infra.emulators.tpu_hosts.host import POWER_OFF_S, CloudAccess, EmulatedHost
+from infra.emulators.tpu_hosts.identity import HostIdentity, identity
+from infra.emulators.tpu_hosts.network import Bridge
+
+_ON = (NodeState.READY, NodeState.REPAIRING, NodeState.UNKNOWN)
+_PAUSE_S = 0.1
+
+
+@dataclass
+class _Running:
+    """A host that is on. `ends`: it was told to."""
+
+    host: EmulatedHost
+    boots: int
+    ends: bool = False
+
+
+@dataclass(frozen=True)
+class _Cloud:
+    """What the cloud says now, by names of hosts: which are to be on, which have a disk, which are preempted."""
+
+    wanted: Mapping[str, HostIdentity]
+    disks: frozenset[str]
+    preempted: frozenset[str]
+
+
+@dataclass
+class Fleet:
+    """Context manager: hosts of `api`'s nodes, below `directory`. `endpoints`: variables that every host has.
+
+    `isolated`: each has a network of its own, where `servers` listen too; else all have this machine's.
+    """
+
+    api: TpuApi
+    directory: Path
+    endpoints: Mapping[str, str] = field(default_factory=dict[str, str])
+    servers: Sequence[HttpEmulator] = ()
+    isolated: bool = field(default_factory=network.permitted)
+    tokens: dict[str, str] = field(default_factory=dict[str, str])  # of hosts that are on: their accounts
+
+    def __post_init__(self) -> None:
+        self.directory = self.directory.resolve()
+        self._bridge = Bridge() if self.isolated else None
+        ledger = self.api.cloud.ledger
+        ledger.hosts_boot, ledger.hosts_on_loopback = True, not self.isolated
+        self._running = dict[str, _Running]()
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="emulated hosts", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
+        for running in self._running.values():
+            running.host.kill()
+        if self._bridge:
+            self._bridge.close()
+
+    def host(self, name: str) -> EmulatedHost:
+        """By its instance's name; on, or about to end. Raises KeyError."""
+        return self._running[name].host
+
+    def _run(self) -> None:
+        try:
+            while not self._ends.wait(_PAUSE_S):
+                self._step()
+        except BaseException as error:  # an error of the emulator's own, which ends whoever uses it
+            self.api.errors.append(error)
+            raise
+
+    def _step(self) -> None:
+        with self.api.lock:
+            self.api.tick()
+            cloud = self._look()
+        for name, running in list(self._running.items()):
+            self._keep(cloud, name, running)
+        for name, wanted in cloud.wanted.items():
+            if name not in self._running:
+                self._boot(wanted)
+
+    def _look(self) -> _Cloud:
+        ledger = self.api.cloud.ledger
+        nodes = [node for node in ledger.nodes.values() if ledger.boots(node.accelerator)]
+        hosts = [(node, worker) for node in nodes for worker in range(len(node.hosts))]
+        wanted = [identity(ledger, node, worker) for node, worker in hosts if node.state in _ON]
+        preempted = [instance_name(*host) for host in hosts if host[0].state is NodeState.PREEMPTED]
+        disks = [instance_name(*host) for host in hosts]
+        return _Cloud({each.name: each for each in wanted}, frozenset(disks), frozenset(preempted))
+
+    def _keep(self, cloud: _Cloud, name: str, running: _Running) -> None:
+        """As the cloud says; whoever boots anew ends first."""
+        wanted, host = cloud.wanted.get(name), running.host
+        if running.ends:
+            if host.is_off:
+                self._forget(name, host, name in cloud.disks)
+        elif wanted and wanted.boots == running.boots:
+            host.metadata.set_attributes(wanted.attributes)
+            if host.cable:
+                host.cable.switch(wanted.connected)
+        else:
+            if name in cloud.preempted:
+                host.metadata.change("instance/preempted", "TRUE")
+            host.power_off(POWER_OFF_S)
+            running.ends = True
+
+    def _forget(self, name: str, host: EmulatedHost, disk_stays: bool) -> None:
+        self.api.errors += host.metadata.errors
+        del self.tokens[host.metadata.token], self._running[name]
+        if not disk_stays:
+            host.wipe()
+
+    def _boot(self, wanted: HostIdentity) -> None:
+        token = f"ya29.{secrets.token_urlsafe(48)}"
+        self.tokens[token] = wanted.email
+        cable = self._bridge.attach(wanted.address) if self._bridge else None
+        access = CloudAccess(token, self.endpoints, self.servers, self._publish, cable)
+        host = EmulatedHost(self.directory / wanted.name, wanted, access)
+        self._running[wanted.name] = _Running(host, wanted.boots)
+        host.power_on()
+
+    def _publish(self, who: HostIdentity, namespace: str, key: str, value: str | None) -> None:
+        """A guest attribute, as the TPU API answers it from now on; None: it was deleted."""
+        levers, host = self.api.cloud.levers, (who.node, who.worker)
+        with self.api.lock, contextlib.suppress(ValueError):  # the node is gone
+            if value is None:
+                levers.remove_guest_attribute(*host, namespace, key)
+            else:
+                levers.set_guest_attribute(*host, GuestAttribute(namespace, key, value))

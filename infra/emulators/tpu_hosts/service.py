@@ -1,0 +1,193 @@
+"""One service of an emulated host: started, watched, started again, stopped, as its unit says.
+
+Owns its processes, which a variable of their environment tells from others as a control group does, and what they
+write, which goes to the journal. Refuses to own what a unit means (unit_file.py) and who asks (init.py).
+Standard library and psutil only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pwd
+import resource
+import signal
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from infra.emulators.tpu_hosts.journal import Journal
+from infra.emulators.tpu_hosts.unit_file import Unit, UnitCommand, UnitError, parse
+from infra.labelled_processes import labelled
+
+_INVOCATION = "INVOCATION_ID"  # systemd gives each start one
+_WARNING, _ERROR = 4, 3
+
+
+class ServiceError(Exception):
+    """What systemctl says; the message is one line."""
+
+
+class BootedService:
+    """`file` is its unit; `environment` what each of its processes has besides the unit's own."""
+
+    def __init__(self, name: str, file: Path, environment: Mapping[str, str], journal: Journal) -> None:
+        self.name = name
+        self._file, self._environment, self._journal = file, environment, journal
+        self._unit = self._read()
+        self._starts: list[float] = []
+        self._invocation = ""
+        self._copies = set[asyncio.Task[None]]()  # a task that nobody holds may vanish
+        self._main: asyncio.subprocess.Process | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._told_to_stop = asyncio.Event()
+
+    @property
+    def is_active(self) -> bool:
+        return self._life is not None and not self._life.done()
+
+    def reload(self) -> None:
+        """What its next start and stop obey."""
+        self._unit = self._read()
+
+    async def start(self) -> None:
+        """Returns once its main process is there. Raises ServiceError where a command before it fails."""
+        if self.is_active:
+            return
+        self._told_to_stop.clear()
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._life = asyncio.create_task(self._live(started))
+        await started
+
+    async def stop(self) -> None:
+        """Its processes, as KillMode says; those that are left after TimeoutStopSec are killed."""
+        self._told_to_stop.set()
+        life, main, unit = self._life, self._main, self._unit
+        if main and main.returncode is None:
+            if unit.kill_mode == "control-group":
+                self._signal_all(signal.SIGTERM)
+            elif unit.kill_mode != "none":
+                main.send_signal(signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(main.wait(), unit.stop_timeout_s)
+        if life:
+            if unit.kill_mode in ("control-group", "mixed"):
+                self._signal_all(signal.SIGKILL)
+            elif main and main.returncode is None and unit.kill_mode == "process":
+                main.kill()
+            await life
+
+    def _read(self) -> Unit:
+        try:
+            unit = parse(self._file.read_text())
+        except FileNotFoundError:
+            raise ServiceError(f"Unit {self.name} not found.") from None
+        except UnitError as error:
+            raise ServiceError(f"Unit {self.name} has a bad unit file setting: {error}") from None
+        for key in unit.ignored:
+            self._say(f"{self._file.name}: {key}= is not honoured by this emulated host", _WARNING)
+        return unit
+
+    async def _live(self, started: asyncio.Future[None]) -> None:
+        """From one start to the end that is no start again."""
+        while True:
+            unit, now = self._unit, time.monotonic()
+            if unit.is_started_too_often([now - start for start in self._starts]):
+                self._refuse(started, f"{self.name}: Start request repeated too quickly.")
+                return
+            self._starts = [*self._starts[-20:], now]
+            self._invocation = uuid.uuid4().hex
+            code = await self._run(unit, started)
+            if unit.kill_mode in ("control-group", "mixed"):
+                self._signal_all(signal.SIGKILL)
+            if self._told_to_stop.is_set():
+                self._say(f"Stopped {self.name}.")
+                return
+            self._say(f"{self.name}: Main process exited, status={code}", _ERROR if code else 6)
+            if not unit.starts_again(code):
+                if not started.done():
+                    self._refuse(started, f"Job for {self.name} failed: a command before it has failed.")
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._told_to_stop.wait(), unit.restart_s)
+                return
+            self._say(f"{self.name}: Scheduled restart job.")
+
+    async def _run(self, unit: Unit, started: asyncio.Future[None]) -> int:
+        """The commands before it and its main process; returns the exit code that counts."""
+        for command in unit.before:
+            process = await self._spawn(unit, command)
+            code = await process.wait()
+            if code and not command.may_fail:
+                return code
+        self._main = await self._spawn(unit, unit.main)
+        self._say(f"Started {self.name}.")
+        if not started.done():
+            started.set_result(None)
+        code = await self._main.wait()
+        return 0 if unit.main.may_fail else code
+
+    async def _spawn(self, unit: Unit, command: UnitCommand) -> asyncio.subprocess.Process:
+        output, write = os.pipe()
+        await self._follow(output)
+        own = dict(unit.environment) | {_INVOCATION: self._invocation}
+        try:
+            return await asyncio.create_subprocess_exec(
+                *command.words,
+                env={**self._environment, **self._account(unit, command), **own},
+                cwd="/",
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=write,
+                stderr=write,
+                start_new_session=True,
+                preexec_fn=lambda: _limit(unit),
+            )
+        except OSError as error:
+            os.write(write, f"{command.words[0]}: {error.strerror}\n".encode())
+            return await asyncio.create_subprocess_exec("/bin/sh", "-c", "exit 203")  # as systemd's EXIT_EXEC
+        finally:
+            os.close(write)
+
+    def _account(self, unit: Unit, command: UnitCommand) -> dict[str, str]:
+        """Its variables. Processes stay this user's: the account that the unit names is none of this machine."""
+        user = "root" if command.as_root or not unit.user else unit.user
+        if user not in ("root", pwd.getpwuid(os.getuid()).pw_name):
+            self._say(f"{self.name}: User={user} is no account of this machine; its processes are yours", _WARNING)
+        return {"USER": user, "LOGNAME": user}
+
+    async def _follow(self, output: int) -> None:
+        """Each line into the journal, until all that write there have ended."""
+        reader = asyncio.StreamReader(limit=1 << 20)
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(output, "rb"))
+
+        async def copy() -> None:
+            async for line in reader:
+                self._journal.write(self._unit.journal, self.name, line.decode(errors="replace").rstrip("\n"))
+
+        self._copies.add(task := asyncio.create_task(copy()))
+        task.add_done_callback(self._copies.discard)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        for process in labelled(_INVOCATION, lambda value: value == self._invocation):
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(number)
+
+    def _refuse(self, started: asyncio.Future[None], why: str) -> None:
+        self._say(why, _ERROR)
+        if not started.done():
+            started.set_exception(ServiceError(why))
+
+    def _say(self, message: str, priority: int = 6) -> None:
+        self._journal.write("", self.name, message, priority)
+
+
+def _limit(unit: Unit) -> None:
+    """In the child. More than the machine gives is left at what it gives."""
+    for name, value in unit.limits:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(getattr(resource, name), (value, value))
