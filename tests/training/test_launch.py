@@ -368,8 +368,9 @@ def test_a_training_that_fails_says_why_and_is_tried_once_more(cluster: Cluster,
     manifest["train"]["tokens"] = 10**9
     (copy / "manifest.json").unlink()
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    spec = spec_of(cluster.directory / "out", dataclasses.replace(data, directory=str(copy)), hosts=1, steps=100_000)
-    spec = dataclasses.replace(spec, maxtext={**spec.maxtext, "eval_interval": -1, "per_device_batch_size": 32})
+    little = dataclasses.replace(data, directory=str(copy), max_epochs=1)
+    spec = spec_of(cluster.directory / "out", little, hosts=1, steps=100_000)
+    spec = dataclasses.replace(spec, maxtext={**spec.maxtext, "eval_interval": -1, "per_device_batch_size": 64})
     cluster.options = ("--start-again",)
     [host] = cluster.run(spec)
     assert host.process.returncode == ExitCode.REPEATED
