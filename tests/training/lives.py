@@ -209,11 +209,11 @@ class Lives:
             with bucket or contextlib.nullcontext():
                 for step, (harm, victim) in zip(steps, harms, strict=True):
                     harm = lose_bucket if bucket and harm in _OF_A_DISK else harm
-                    told.append(f"{harm.__name__} of host {victim} at step {step}")
                     trial = dataclasses.replace(trial, hosts=cluster.start(spec), victim=victim)
                     _wait_for_step(trial.hosts, step)
                     harm(trial)
                     trial.end()
+                    told.append(f"{harm.__name__} of host {victim} at step {step}{_last_words(trial.hosts)}")
                 for host in cluster.run(spec):
                     assert host.process.returncode == 0, host.log[-4000:]
             found = _differences(expected, _curves(trial.records(), trial.not_compared), self.length.steps - 1)
@@ -269,6 +269,12 @@ def _wait_for_step(hosts: list[LaunchedHost], step: int) -> None:
         return host.process.poll() is not None or bool(status and status.first_step_at and status.step >= step)
 
     wait_until(f"step {step}", lambda: all(there(host) for host in hosts), PATIENCE_S)
+
+
+def _last_words(hosts: list[LaunchedHost]) -> str:
+    """Of those that have had one, why they ended."""
+    ended = [(index, host.status) for index, host in enumerate(hosts) if host.phase and host.phase.final]
+    return "".join(f" ({index} {status.phase}: {status.reason})" for index, status in ended)
 
 
 _CURVES = {"learning/loss": "loss", "eval/avg_loss": "held-out loss"}

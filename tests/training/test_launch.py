@@ -451,14 +451,6 @@ def records(metrics: Path) -> list[str]:
     return said
 
 
-def test_full_disk_ends_both_hosts(tmp_path: Path) -> None:
-    """One host's write failed in a thread of Orbax, the other waited for it in a barrier of 1,200 s."""
-    trial = SmallDisk(tmp_path, COMPILED)
-    for status in trial.run(spec_of(trial.disk, None, checkpoint_period=4), "3m"):
-        assert status.phase is Phase.FAILED
-        assert "no space left on the disk: " in str(status.reason) and STANDS in str(status.reason)
-
-
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_disk_that_one_host_may_not_write_is_named_on_the_other(tmp_path: Path, index: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -35,6 +36,14 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Lived:
 def test_a_training_that_comes_to_harm_ends_with_the_same_losses(lived: Lived) -> None:
     said = lived.done.stdout
     assert said.splitlines()[-1:] == ["3 of 3 bit-equal"], said + lived.done.stderr[-3000:]
+
+
+def test_full_disk_ends_both_hosts(lived: Lived) -> None:
+    """One host's write failed in a thread of Orbax, the other waited for it in a barrier of 1,200 s."""
+    ends = re.findall(
+        r" failed: [^()]*no space left on the disk: [^()]*the previous checkpoint stands", lived.done.stdout
+    )
+    assert len(ends) == HOSTS, lived.done.stdout
 
 
 def test_run_of_two_slices_trains_through_launch(lived: Lived) -> None:
