@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -75,7 +76,8 @@ class BareRoot:
             (directory / name).mkdir(parents=True)
         (directory / "bin").symlink_to("usr/bin")
         (directory / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")
-        (directory / "etc/hosts").write_text("127.0.0.1 localhost\n")
+        # As Google's guest agent writes it: JAX's collectives look up the host's own name.
+        (directory / "etc/hosts").write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
         programs = [path for name in TOOLS if (path := shutil.which(name, path="/usr/bin:/bin"))]
         for program in programs:
             shutil.copy(program, directory / "usr/bin")

@@ -181,12 +181,14 @@ def test_only_listed_modules_can_open_a_connection(path: Path) -> None:
 
 
 def test_bootstrap_asks_only_the_store_and_the_metadata_server() -> None:
-    """Every curl of bootstrap.sh names one of the two, and uv is never allowed an index."""
+    """Every curl of bootstrap.sh names one of the two, or Secret Manager; uv is never allowed an index or a network."""
     lines = [line for line in (TRAINING / "bootstrap.sh").read_text().splitlines() if not line.lstrip().startswith("#")]
     text = "\n".join(lines)
     assert text.count("http://") == 1 and "http://${GCE_METADATA_HOST:-metadata.google.internal}/" in text
-    assert text.count("https://") == 1 and "${SLIPWAY_STORAGE_ENDPOINT:-https://storage.googleapis.com}" in text
-    assert text.count("curl -fsS") == 2
+    for name in ("SLIPWAY_STORAGE_ENDPOINT:-https://storage", "SLIPWAY_SECRETS_ENDPOINT:-https://secretmanager"):
+        assert text.count(f"${{{name}.googleapis.com}}") == 1
+    assert text.count("https://") == 2
+    assert (text.count("curl -fsS"), text.count("curl -sS")) == (2, 1)
     for command in ("wget", "pip3", "apt", "git", "gcloud", "gsutil"):
         assert f"{command} " not in text, command
-    assert text.count("pip install") == text.count("--no-index") == text.count("--require-hashes") == 1
+    assert text.count("pip install") == text.count("--no-index") == text.count("--offline") == 1
