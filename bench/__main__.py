@@ -29,6 +29,7 @@ BENCHMARKS = (
     "warm_up",
     "step_speed",
     "endings",
+    "load",
     "fit",
     "fresh_clone",
     "suite",

@@ -1,8 +1,8 @@
 """Which environment variables put something in the place of Google, and the line that says so.
 
 Owns the table of them: the variable, and what it stands in for. Whoever talks to a cloud says these lines first
-(infra/engine/wrapper.py, infra/commands/terminal.py, infra/doctor/). Refuses to own the reading of the variables, which
-is their clients', and who asks which (`asks` of each target). Standard library only: it runs at every command.
+(infra/engine/wrapper.py, infra/commands/terminal.py, infra/doctor/). Refuses to read the variables for their clients
+and to know which target asks which service (`asks`). Standard library only: it runs at every command.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PLUGIN = re.compile(r"GOOGLE_\w+_CUSTOM_ENDPOINT")
 
 @dataclass(frozen=True)
 class Substitute:
-    """A variable that is set, which of the names above it counts as, and what is then not Google's, as a sentence."""
+    """A variable that is set. counts_as: one of the names above. instead: a clause on what is then not Google's."""
 
     variable: str
     counts_as: str
@@ -48,7 +48,7 @@ def substitutes(environment: Mapping[str, str]) -> list[Substitute]:
 
 
 def sentences(environment: Mapping[str, str], asks: Container[str] | None = None) -> list[str]:
-    """One for each that is set. asks: only of these (`asks` of a target); without it all."""
+    """One for each variable that is set; with `asks` (of a target) only for those that its stacks ask."""
     return [
         f"{each.variable} is {environment[each.variable]}: {each.instead}, not Google;"
         f" to reach Google: unset {each.variable}"

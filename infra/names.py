@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 OWNER_LABEL = "slipway-owner"
 STACK_LABEL = "slipway-stack"
@@ -202,6 +203,27 @@ def placeholder_problem(project: str, stack: str) -> str | None:
 def owner_digest(owner: str) -> str:
     """6 hex digits that tell apart owners of one label, as a.b@x.com and a-b@x.com; the same in any case."""
     return hashlib.sha256(owner.strip().lower().encode()).hexdigest()[:6]
+
+
+class OfOwner(Protocol):
+    """What says whose it is, by the label of its owner and, unless 0.1.0 has made it, by the owner's digest."""
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def owner_digest(self) -> str: ...
+
+
+def of_owner[T: OfOwner](things: Iterable[T], owner: str) -> list[T]:
+    """Those of a stack's `owner`, or of a label. Raises ValueError where several owners have that label."""
+    labelled = [thing for thing in things if thing.owner in (label_value(owner), owner)]
+    digests = {thing.owner_digest for thing in labelled} - {""}
+    if owner == label_value(owner) and owner_digest(owner) not in digests:
+        if len(digests) > 1:
+            raise ValueError(f"{len(digests)} owners have the label {owner!r}; give the owner as the stack file has it")
+        return labelled
+    return [thing for thing in labelled if thing.owner_digest in ("", owner_digest(owner))]
 
 
 def labels(owner: str, stack: str) -> dict[str, str]:

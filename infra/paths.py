@@ -14,11 +14,23 @@ PULUMI = TOOLS / "pulumi"  # our wrapper (infra/engine/wrapper.py)
 UV = TOOLS / "uv"
 ARTIFACTS = WORK / "artifacts"  # this machine's artifact store; where wheelhouses are built
 INSTALLED = WORK / "installed"  # bundles and environments of this machine's hosts
+PYTHONS = WORK / "pythons"  # archives of this machine's own Python
 RUN_SPEC = "run_spec.yaml"  # in the bundle, where bootstrap.sh reads it, and beside each host of this machine
 
 # Directories of .slipway/ that are not stacks; a stack cannot take these names.
 SHARED = frozenset(
-    {"state", "env", "data", "cache", "artifacts", "installed", "bench.json", "setup.lock", "google-plugin.json"}
+    {
+        "artifacts",
+        "bench.json",
+        "cache",
+        "data",
+        "env",
+        "google-plugin.json",
+        "installed",
+        "pythons",
+        "setup.lock",
+        "state",
+    }
 )
 
 

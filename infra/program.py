@@ -35,6 +35,8 @@ def main() -> None:
         raise pulumi.RunError(str(error)) from None
     if isinstance(settings, Owned):
         enforce.install(settings.stack, settings.owner, settings.allow if isinstance(settings, CloudSettings) else ())
+    else:
+        enforce.nothing_billed()
     if isinstance(settings, Terms):
         enforce.guard_first()
     registry.of(settings.target).declare(plan)

@@ -72,6 +72,9 @@ RUNS = {
     "tests/engine/test_wheels_command.py::test_what_is_pushed_to_a_bucket_is_what_a_host_installs": (
         "slipway wheels build",
     ),
+    "tests/engine/test_host_without_python.py::test_it_installs_offline_and_has_every_module": (
+        "slipway wheels python",
+    ),
     "tests/engine/test_wrapper.py::test_first_preview_creates_the_stack_and_leaves_its_file_alone": ("pulumi preview",),
     "tests/engine/test_wrapper.py::test_lock_from_another_host_is_kept_until_it_is_cancelled": (
         "pulumi cancel",

@@ -2,6 +2,7 @@
 # Resolves what operators and hosts install and writes the locks, with a hash for every file.
 #
 #   tools/lock.sh stable   uv.lock, training/uv.lock, training/locks/pylock.<platform>-stable.toml, pylock.bootstrap.toml
+#                          training/locks/python.toml (the Python of hosts that have none),
 #                          training/maxtext_schema.json and training/model_shapes.json
 #   tools/lock.sh nightly  training/locks/pylock.<platform>-nightly.toml, from the vendor's nightly index
 #
@@ -28,6 +29,8 @@ stable() {
   done
   "$uv" export --quiet --frozen --only-group bootstrap --no-emit-project --no-header --project training \
     --format pylock.toml --output-file training/locks/pylock.bootstrap.toml
+  .venv/bin/python -m infra.host_software.wheels.python_lock
+  .venv/bin/slipway wheels lock
   python=$(tools/host-env.sh)
   "$python" -m training.maxtext_schema >training/maxtext_schema.json.new
   mv training/maxtext_schema.json.new training/maxtext_schema.json

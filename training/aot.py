@@ -54,9 +54,13 @@ def _compile(request: dict[str, Any], scratch: str) -> dict[str, Any]:
     _phase("importing")
     import jax  # here and below: what does not import is an answer too, and takes long enough to be a phase
     from flax.core.spmd import logical_axis_rules
-    from maxtext.configs import pyconfig
-    from maxtext.trainers.pre_train import train, train_compile
-    from maxtext.utils import maxtext_utils, sharding
+
+    from training import maxtext_imports
+
+    with maxtext_imports.quick():
+        from maxtext.configs import pyconfig
+        from maxtext.trainers.pre_train import train, train_compile
+        from maxtext.utils import maxtext_utils, sharding
 
     jax.config.update("jax_default_prng_impl", "unsafe_rbg")  # as MaxText's trainer does
     _phase("tracing")

@@ -53,7 +53,12 @@ run() { # command...; its errors go to $errors
 }
 
 last_error() { tail -n 1 "$errors"; }
-all_errors() { tr -s ' \n' ' ' <"$errors" | cut -c1-400; }
+all_errors() { # what failed, and at the end why
+  local text
+  text=$(tr -s ' \n' ' ' <"$errors")
+  if ((${#text} > 400)); then text="${text:0:140} ... ${text: -255}"; fi
+  printf '%s\n' "$text"
+}
 
 # What must be given.
 mkdir -p "${SLIPWAY_HOST_DIR:?is not set}"
@@ -129,37 +134,53 @@ fetch_bundle() {
   mv -T "$made" "$bundle"
 }
 
-python_for_hosts() { # prints the interpreter to build on: the wheelhouse's own, else 3.12 as uv finds it here
-  local archive=$wheels/python.tar.gz home found
-  if [[ ! -e "$archive" ]]; then
-    echo 3.12
+python_for_hosts() { # sets $interpreter: the archive's that the bundle names, else 3.12 as uv finds it here
+  local digest archive home uv=$1
+  if [[ ! -f "$bundle/python.sha256" ]]; then
+    interpreter=3.12
+    run "$uv" python find --no-config --no-project --no-python-downloads 3.12 >/dev/null ||
+      fail 2 'this host has no Python 3.12 and the bundle names none; set slipway:python_archive, then pulumi up'
     return
   fi
-  home=$SLIPWAY_ROOT/python/$(sha256sum <"$archive" | cut -c1-16)
+  read -r digest archive <"$bundle/python.sha256"
+  grep -qxF "$digest  $archive" "$work/sums/SHA256SUMS" ||
+    fail 2 "wheelhouse $wheelhouse has not the Python that bundle $SLIPWAY_BUNDLE names ($archive, SHA-256 ${digest:0:12}); refused"
+  home=$SLIPWAY_ROOT/python/${digest:0:16}
   if [[ ! -d "$home" ]]; then
-    mkdir -p "$work/python" "$SLIPWAY_ROOT/python"
-    tar -xzf "$archive" -C "$work/python" 2>"$errors" || fail 1 "python.tar.gz cannot be unpacked: $(head -n 1 "$errors")"
+    mkdir -p "$work/python" "$SLIPWAY_ROOT/python" 2>"$errors" || fail 1 "$(last_error)"
+    tar -xzf "$wheels/$archive" -C "$work/python" 2>"$errors" || fail 1 "$archive cannot be unpacked: $(head -n 1 "$errors")"
     mv -T "$work/python" "$home"
   fi
-  found=$(find "$home" -path '*/bin/python3.12' -print -quit)
-  [[ -n "$found" ]] || fail 1 'python.tar.gz holds no bin/python3.12'
-  printf '%s\n' "$found"
+  interpreter=$home/python/bin/python3.12
+  [[ -e "$interpreter" ]] || fail 2 "$archive holds no python/bin/python3.12; give an install_only archive"
+  run "$interpreter" -I -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' ||
+    fail 2 "the Python of $archive does not run on this host ($(uname -m)): $(last_error)"
+}
+
+vouched() { # SHA-256 of all that this bundle installs: what its lock names, what is made of that, its Python
+  sed -n 's/.*sha256 = "\([0-9a-f]\{64\}\)".*/\1/p' "$bundle/pylock.toml"
+  cut -c1-64 "$bundle/made.sums"
+  [[ ! -f "$bundle/python.sha256" ]] || cut -c1-64 "$bundle/python.sha256"
 }
 
 make_environment() { # $wheelhouse -> $environment; its stamp is written last
-  local interpreter uv=$work/uv
+  local uv=$work/uv sums=$work/sums/SHA256SUMS interpreter unknown
   mkdir -p "$wheels" "$work/sums"
-  fetch_all <<<"wheelhouses/$wheelhouse/SHA256SUMS $work/sums/SHA256SUMS"
-  fetch_all < <(while read -r digest file; do printf '%s %s\n' "objects/$digest/$file" "$wheels/$file"; done <"$work/sums/SHA256SUMS")
-  check_sums "$work/sums/SHA256SUMS" "$wheels"
+  fetch_all <<<"wheelhouses/$wheelhouse/SHA256SUMS $work/sums/all"
+  grep -v '  requirements\.txt$' "$work/sums/all" >"$sums" || true # of 0.1.0, which took a list from the same store
+  unknown=$(vouched | grep -vFf - "$sums" | cut -c67- | head -n 3 | paste -sd ' ') || true
+  [[ -z "$unknown" ]] ||
+    fail 2 "wheelhouse $wheelhouse has files that bundle $SLIPWAY_BUNDLE does not vouch for: $unknown; refused"
+  fetch_all < <(while read -r digest file; do printf '%s %s\n' "objects/$digest/$file" "$wheels/$file"; done <"$sums")
+  check_sums "$sums" "$wheels"
   install -m 755 "$wheels/uv" "$uv" 2>"$errors" || fail 1 "$(last_error)"
-  interpreter=$(python_for_hosts)
-  rm -rf "$environment"
   cd "$bundle/training" # where .python-version leads pyenv's shims
+  python_for_hosts "$uv"
+  rm -rf "$environment"
   run "$uv" venv --quiet --no-config --no-project --no-python-downloads --python "$interpreter" "$environment" ||
-    fail 1 "no Python 3.12 for the environment: $(all_errors); build the wheelhouse with --python-archive"
-  run "$uv" pip install --quiet --no-config --python "$environment/bin/python" --no-index --find-links "$wheels" \
-    --require-hashes --requirement "$wheels/requirements.txt" --cache-dir "$SLIPWAY_ROOT/uv-cache" ||
+    fail 1 "uv cannot make the environment: $(all_errors)"
+  run "$uv" pip install --quiet --no-config --python "$environment/bin/python" --offline --no-index --no-deps \
+    --cache-dir "$SLIPWAY_ROOT/uv-cache" "$wheels"/*.whl ||
     fail 1 "uv cannot install the wheels: $(all_errors)"
   touch "$environment/.complete" 2>"$errors" || fail 1 "$(last_error)"
 }
@@ -196,7 +217,7 @@ mv -T "$SLIPWAY_HOST_DIR/.bundle.$$" "$SLIPWAY_HOST_DIR/bundle"
 
 # Secrets, last of all: their values are in the environment of the training alone.
 read_secret() { # variable, Secret Manager version, optional or nothing
-  local answer code value
+  local answer code value project secret
   [[ -z "${!1+set}" ]] || fail 2 "secret $2 would replace $1 of this host; give it another name"
   answer=$(curl -sS --retry 5 --retry-connrefused --max-time 60 -H @<(printf '%s' "$authorization") \
     --write-out '\n%{http_code}' "${SLIPWAY_SECRETS_ENDPOINT:-https://secretmanager.googleapis.com}/v1/$2:access" \
@@ -209,7 +230,9 @@ read_secret() { # variable, Secret Manager version, optional or nothing
       export "$1=$value"
       ;;
     404)
-      [[ "${3:-}" == optional ]] || fail 1 "secret $2 has no value; add one with gcloud secrets versions add"
+      IFS=/ read -r _ project _ secret _ <<<"$2"
+      [[ "${3:-}" == optional ]] ||
+        fail 1 "secret $2 has no value; add one: gcloud secrets versions add $secret --project=$project --data-file=-"
       printf 'bootstrap: secret %s has no value and is left out\n' "$2"
       ;;
     403) fail 1 "secret $2 may not be read by this host's account; it needs roles/secretmanager.secretAccessor on it" ;;

@@ -36,10 +36,12 @@ def completed_steps(directory: Path, remote: bool = False, spoiled: int | None =
     return max(good, default=-1) + 1
 
 
-def set_aside(directory: Path, spoiled: int, why: str) -> list[int]:
+def set_aside(directory: Path, spoiled: int, why: str, remote: bool = False) -> list[int]:
     """Move every checkpoint from `spoiled` on out of the way of the next restore, into set-aside/ beside the others.
 
-    Nothing may be saving meanwhile. What a kill cuts short the next start does: the newest go first.
+    Nothing may be saving meanwhile. What a kill cuts short the next start does: the newest go first. An object store
+    moves object by object: the mark of a finished checkpoint goes before the others and is written again after them,
+    so that no half is ever taken for a whole. The rest of a half gets a name of its own.
     """
     moved = [label for label in labels(directory) if label >= spoiled]
     aside = directory.parent / "set-aside"
@@ -48,5 +50,11 @@ def set_aside(directory: Path, spoiled: int, why: str) -> list[int]:
         free = next(name for name in names if not (aside / name).exists())
         aside.mkdir(parents=True, exist_ok=True)
         (aside / f"{free}.txt").write_text(f"{why}\n")  # on an object store a folder is there once something is in it
+        mark = directory / str(label) / COMMITTED
+        finished = mark.read_text() if remote and mark.exists() else ""
+        if finished:
+            mark.unlink()
         (directory / str(label)).rename(aside / free)
+        if finished:
+            (aside / free / COMMITTED).write_text(finished)
     return moved

@@ -1,9 +1,9 @@
 """Which step of a run went bad: its loss or a norm is no number, or its loss is far above what was usual. Pure.
 
 Reads lines of `metrics/host-N.jsonl`, whose steps count from 0 as the names of checkpoints do: checkpoint 7 is the
-state after step 7, and `param_norm` of step 7 is of that state. Owns the judgement, and which checkpoints it spoils.
-Refuses to own the record (training/step_record.py), and what follows: training/trainer.py ends the training, and moves
-those checkpoints away before the next one.
+state after step 7, and `param_norm` of step 7 is of that state, but its loss is of the one before, checkpoint 6. Owns
+the judgement, and which checkpoints it spoils. Refuses to own the record (training/step_record.py), and what follows:
+training/trainer.py ends the training, and moves those checkpoints away before the next one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FINITE = Bounds()
 
 @dataclass(frozen=True)
 class BadStep:
-    """`spoiled`: the first checkpoint that may hold what came of the step. `usual`: the median of losses before it."""
+    """`spoiled`: the first checkpoint that is not known to be good. `usual`: the median of the losses before it."""
 
     step: int
     quantity: str
@@ -120,7 +120,9 @@ class LossJudge:
     def _bad(self, step: int, quantity: str, value: float) -> BadStep:
         before = self._before()
         follows = bool(self._losses) and self._losses[-1][0] == step - 1
-        spoiled = step if follows or step == 0 else step - 1  # of a checkpoint without a record nothing good is known
+        # The step before may have spoiled what gave this loss, and of a checkpoint without a record nothing is known.
+        good_before = follows and quantity != _NAMES["learning/loss"]
+        spoiled = step if good_before or step == 0 else step - 1
         return BadStep(step, quantity, value, statistics.median(before) if before else None, spoiled)
 
     def _before(self) -> list[float]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import faulthandler
-import gc
 import json
 import logging
 import math
@@ -34,7 +33,7 @@ from etils import epath
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from training import notice, paces
+from training import maxtext_imports, notice, paces
 from training.bucket_clients import limit_retries
 from training.checkpoints import completed_steps, is_remote, set_aside
 from training.data.prepared import damaged
@@ -164,7 +163,7 @@ def _run(plan: Plan, directory: Path, observer: Observer) -> Ending:
     try:
         _meet(plan)
         if plan.index == 0:
-            _set_spoiled_aside(plan)
+            set_spoiled_aside(plan)
         _prove_that_all_take_part(plan)  # the others wait in it until host 0 has moved what it had to
         plan = _with_save_period(plan, observer.progress.pace.measures())
         resumed = _completed(plan)
@@ -225,11 +224,11 @@ def _meet(plan: Plan) -> None:
         )
 
 
-def _set_spoiled_aside(plan: Plan) -> None:
+def set_spoiled_aside(plan: Plan) -> None:
     """By host 0 before anything is restored. All hosts have begun anew by then, so none is saving."""
     bad = bad_step_of(Path(plan.metrics_record), plan.held_to)
     directory: Any = epath.Path(plan.checkpoints)
-    if bad and (moved := set_aside(directory, bad.spoiled, str(bad))):
+    if bad and (moved := set_aside(directory, bad.spoiled, str(bad), is_remote(plan.checkpoints))):
         aside = f"set aside checkpoint {', '.join(map(str, moved))} ({directory.parent / 'set-aside'})"
         print(f"slipway: {bad}: {aside}", flush=True)
 
@@ -268,11 +267,8 @@ def _with_save_period(plan: Plan, earlier: Measures) -> Plan:
 def _train(plan: Plan, observer: Observer) -> None:
     absl.logging.set_verbosity(absl.logging.INFO)
     logging.getLogger("absl").addHandler(observer)
-    gc.disable()  # what is imported stays, so looking for garbage among it finds none: a sixth of the imports
-    from maxtext.trainers.pre_train import train
-
-    gc.freeze()
-    gc.enable()
+    with maxtext_imports.quick():
+        from maxtext.trainers.pre_train import train
     if is_remote(plan.checkpoints):
         limit_retries(plan.standstill_s)
     base = Path(sys.modules["maxtext"].__path__[0]) / "configs" / "base.yml"

@@ -1,6 +1,6 @@
 """Where things lie in an artifact store (a directory or a bucket): pure functions of ids and hashes.
 
-objects/<sha256>/<file name>      wheels, uv, Python archives, requirements: everything that hosts install
+objects/<sha256>/<file name>      wheels, uv, Python archives: everything that hosts install
 wheelhouses/<id>/SHA256SUMS       the objects of one wheelhouse, as sha256sum writes and checks them
 bundles/<hash>/bundle.tar         training sources, run spec, lock
 """
@@ -12,7 +12,6 @@ import re
 from infra.artifacts.store import StoreError
 
 SUMS = "SHA256SUMS"
-REQUIREMENTS = "requirements.txt"
 BUNDLE_ARCHIVE = "bundle.tar"
 _SUM = re.compile(r"([0-9a-f]{64})  ([^/]+)")
 

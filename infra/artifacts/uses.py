@@ -2,8 +2,8 @@
 
 Every `up` leaves one before it makes anything, and `destroy` removes it, so that `slipway gc` keeps what a colleague's
 stack needs, whose state it cannot read. A record is an object like any other: its key says everything, and its age
-starts anew with each `up`. Clones of one stack file have the same owner and stack, so what is made says whose state it
-is in, and no other state takes its record back.
+starts anew with each `up`. Clones of one stack file share owner and stack, so a record also names the state that uses
+it, and no other state removes it.
 
 uses/<owner>/<stack>/<wheelhouse>-<bundle>              owner and stack as their labels; an `up` that has just begun
 uses/<owner>/<stack>/<wheelhouse>-<bundle>-<identity>   of a state
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from infra.artifacts.gc import Named
-from infra.artifacts.store import Entry, Store, put_bytes
+from infra.artifacts.store import Entry, Store, StoreError, put_bytes
+from infra.names import label_value, of_owner
 
 PREFIX = "uses/"
 _HASH = "[0-9a-f]{16}"
@@ -41,6 +42,11 @@ class Use:
         return f"{self.owner}/{self.stack}"
 
     @property
+    def owner_digest(self) -> str:
+        """Tells apart owners of one label (names.owner_digest); empty while the state is not known."""
+        return self.state.rpartition("-")[0]
+
+    @property
     def key(self) -> str:
         return "-".join(filter(None, (f"{PREFIX}{self.user}/{self.wheelhouse}", self.bundle, self.state)))
 
@@ -54,13 +60,26 @@ def record(store: Store, use: Use) -> None:
     put_bytes(store, use.key, f"{use.key}\n".encode())
 
 
-def forget(store: Store, user: str, ended: Use | None = None, kept: Use | None = None) -> int:
-    """Remove what `user` (owner/stack) has left, but for `kept`. Returns how many. Raises StoreError.
+def forget(store: Store, ended: Use, kept: Use | None = None) -> None:
+    """Remove a use that has ended, and what its state has left besides `kept`. Raises StoreError.
 
-    With a use that has ended only that and what its state has left: what says no state may be another clone's.
+    What says no state may be another clone's.
     """
-    uses = of_entries(store.entries(f"{PREFIX}{user}/"))
-    gone = [use for use in uses if use != kept and (ended in (None, use) or (use.state and use.state == ended.state))]
+    for use in of_entries(store.entries(f"{PREFIX}{ended.user}/")):
+        if use != kept and (use == ended or (use.state and use.state == ended.state)):
+            store.delete(use.key)
+
+
+def forget_user(store: Store, user: str) -> int:
+    """Remove what a user (owner/stack, the owner as a label or as a stack file has it) has left. Returns how many.
+
+    Raises StoreError, also for a label of several owners.
+    """
+    owner, _, stack = user.partition("/")
+    try:
+        gone = of_owner(of_entries(store.entries(f"{PREFIX}{label_value(owner)}/{stack}/")), owner)
+    except ValueError as error:
+        raise StoreError(f"nothing of {user} is forgotten: {error}") from None
     for use in gone:
         store.delete(use.key)
     return len(gone)

@@ -55,7 +55,7 @@ def _forget(uri: str, user: str) -> None:
     """For a stack whose state is lost, which nobody can destroy any more."""
     if not re.fullmatch(r"[^/]+/[^/]+", user):
         fail(f"--forget is '{user}'; give OWNER/STACK, as `slipway gc` lists them")
-    removed = uses.forget(open_store(uri), user)
+    removed = uses.forget_user(open_store(uri), user)
     typer.echo(f"forgot {removed} uses of {user}" if removed else f"nothing is known of {user}")
 
 

@@ -31,7 +31,7 @@ class Verb(TyperCommand):
     """Stands for a verb that is not imported."""
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """The first paragraph of its docstring, all of it: what `limit` cuts off stands nowhere else."""
+        """The whole first paragraph of its docstring: `limit` would cut off what is printed nowhere else."""
         source = (HERE / f"{self.name}.py").read_text(encoding="utf-8")
         docstring = re.search(rf'^def {self.name}\(.*?"""(.*?)(\n\n|""")', source, re.MULTILINE | re.DOTALL)
         return docstring[1] if docstring else ""
@@ -47,7 +47,7 @@ class Verbs(TyperGroup):
         self.commands = {verb: Verb(verb) for verb in VERBS}
 
     def invoke(self, ctx: Any) -> Any:
-        """What cannot be done ends every verb in the same way, whoever says so."""
+        """A SentenceError, whoever raises it, ends every verb in the same way."""
         try:
             return super().invoke(ctx)
         except SentenceError as error:

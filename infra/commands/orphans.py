@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
 from infra.commands.terminal import fail, note_substitute
 from infra.emulated import TPU
-from infra.names import PLACEHOLDER_PROJECT, label_value, owner_digest, stack_label
+from infra.names import PLACEHOLDER_PROJECT, label_value, of_owner, stack_label
 from infra.operate import billed_places
 from infra.operate.billed_places import Asked
 from infra.paths import PULUMI, ROOT
 from infra.stack_file.settings import every
 from infra.stack_file.terms import Terms
-from infra.targets.billed import Billed
 
 
 def orphans(
@@ -46,17 +45,6 @@ def orphans(
             _of_place(place, [each for each in asked if each[1] == place], known, delete, owner)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-
-
-def of_owner(things: Sequence[Billed], owner: str) -> list[Billed]:
-    """Those of a stack's `owner`, or of a label. Raises ValueError where several owners have that label."""
-    labelled = [thing for thing in things if thing.owner in (label_value(owner), owner)]
-    digests = {thing.owner_digest for thing in labelled} - {""}
-    if owner == label_value(owner) and owner_digest(owner) not in digests:
-        if len(digests) > 1:
-            raise ValueError(f"{len(digests)} owners have the label {owner!r}; give --owner as the stack file has it")
-        return labelled
-    return [thing for thing in labelled if thing.owner_digest in ("", owner_digest(owner))]
 
 
 def _of_place(place: str, asked: Iterable[Asked], known: set[str], delete: bool, owner: str) -> None:

@@ -106,7 +106,8 @@ def as_markdown(shown: Preview) -> str:
     lines += ["**Resources against what is deployed**", ""]
     if shown.changes:
         lines += ["| action | resource | because of |", "|---|---|---|"]
-    changes = [f"| {change.action} | `{change.resource}` | {', '.join(change.because)} |" for change in shown.changes]
+    cells = ((change.action, f"`{change.resource}`", ", ".join(change.because)) for change in shown.changes)
+    changes = [tables.markdown(row) for row in cells]
     return "\n".join([*lines, *(changes or ["no changes"])])
 
 
@@ -125,7 +126,7 @@ def as_json_text(shown: Preview) -> str:
 
 def _row(line: Line, compared: bool) -> str:
     now = f"**{line.now}**" if compared and line.changed else line.now
-    return f"| {line.title} | {now} |" + (f" {line.then} |" if compared else "")
+    return tables.markdown((line.title, now, *((line.then,) if compared else ())))
 
 
 # --- all stacks ---
@@ -145,7 +146,7 @@ def _all_stacks(as_json: bool, markdown: bool) -> str:
     if as_json:
         return json.dumps([dict(zip(_COLUMNS, row, strict=True)) for row in rows], indent=1)
     if markdown:
-        return "\n".join("| " + " | ".join(row) + " |" for row in (_COLUMNS, ("---",) * len(_COLUMNS), *rows))
+        return "\n".join(map(tables.markdown, (_COLUMNS, ("---",) * len(_COLUMNS), *rows)))
     errors = [f"{stack}: {target}" for stack, target, *_ in rows if target.startswith(_ERROR)]
     table = tables.columns(_COLUMNS, [row for row in rows if not row[1].startswith(_ERROR)])
     return "\n".join([tables.plain(table, _FIGURES, _DISPENSABLE), *errors])

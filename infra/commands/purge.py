@@ -13,6 +13,7 @@ from infra.commands.terminal import fail
 def purge(stack: Stack, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
     """Delete the checkpoints and metrics that `pulumi destroy` has kept."""
     hosts = hosts_of(stack)
+    hosts.check_offered("purge")
     if hosts.states():
         fail(f"stack '{stack}' is still deployed; first run: make destroy STACK={stack}")
     runs = hosts.kept_runs()

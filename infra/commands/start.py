@@ -11,6 +11,7 @@ from infra.commands.terminal import fail
 def start(stack: Stack) -> None:
     """Start what is not running; training resumes at its last checkpoint."""
     hosts = hosts_of(stack)
+    hosts.check_offered("start")
     if not hosts.states():
         fail(f"stack '{stack}' has no hosts; start them with: make up STACK={stack}")
     hosts.start()

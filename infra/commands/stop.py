@@ -13,6 +13,7 @@ from infra.operate.stack_status import stack_status
 def stop(stack: Stack) -> None:
     """Save a checkpoint and end training; `start` resumes it."""
     hosts = hosts_of(stack)
+    hosts.check_offered("stop")
     if not any(host.running for host in hosts.states()):
         fail(f"nothing of stack '{stack}' is running")
     with Console(stderr=True).status("stopping") as line:

@@ -23,7 +23,7 @@ def columns(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Columns:
 
 
 def narrow(given: Columns, dispensable: Iterable[str], width: int) -> tuple[Columns, list[str]]:
-    """The columns that there is room for, and titles left out: of those `dispensable` as many as need be, in order."""
+    """The columns for which there is room, and which titles were left out for it, in the order of `dispensable`."""
     kept, left_out = dict(given), list[str]()
     for title in [title for title in dispensable if title in given]:
         if sum(max(map(len, (each, *cells))) + 2 for each, cells in kept.items()) - 2 <= width:
@@ -41,6 +41,11 @@ def table(given: Columns, right: Collection[str] = ()) -> Table:
     for row in zip(*given.values(), strict=True):
         made.add_row(*map(escape, row))
     return made
+
+
+def markdown(cells: Iterable[str]) -> str:
+    """A row of a table in Markdown, where a `|` would end its cell."""
+    return f"| {' | '.join(cell.replace('|', '\\|') for cell in cells)} |"
 
 
 def plain(given: Columns, right: Collection[str] = (), dispensable: Iterable[str] = ()) -> str:

@@ -10,9 +10,11 @@ import typer
 from infra.commands.terminal import fail, note_storage_of
 from infra.host_software import wheelhouses
 from infra.host_software.derive import wheelhouse as wheelhouse_of
-from infra.host_software.wheels.identity import FETCHED_PYTHON
-from infra.host_software.wheels.locks import CHANNELS, PLATFORMS, STABLE
-from infra.paths import ARTIFACTS, stack_file
+from infra.host_software.wheels.locks import CHANNELS, PLATFORMS, STABLE, LockError
+from infra.host_software.wheels.python_made_here import PythonPackError, make_archive
+from infra.host_software.wheels.pythons import LOCKED, locked_python
+from infra.host_software.wheels.selection import GLIBC_MINOR
+from infra.paths import ARTIFACTS, PYTHONS, ROOT, stack_file
 from infra.stack_file import settings as stack_settings
 
 app = typer.Typer(no_args_is_help=True)
@@ -29,7 +31,7 @@ def build_command(
     channel: Annotated[str, typer.Option(help=f"One of {', '.join(CHANNELS)}.")] = STABLE,
     overlay: Annotated[Path | None, typer.Option(help="Directory of wheels that replace locked ones.")] = None,
     python_archive: Annotated[
-        str | None, typer.Option(help=f"A relocatable CPython 3.12 as tar.gz, or `{FETCHED_PYTHON}`: uv's own.")
+        str | None, typer.Option(help=f"A relocatable CPython 3.12 as tar.gz, or `{LOCKED}`: the locked release.")
     ] = None,
     expect: Annotated[str | None, typer.Option(hidden=True, help="The id that a preview has shown.")] = None,
     push_to: Annotated[str | None, typer.Option("--push", help="Also push it to this store.")] = None,
@@ -72,3 +74,29 @@ def push_command(
         wheelhouses.push_from_here(wheelhouse, to)
     except wheelhouses.ERRORS as error:
         fail(str(error))
+
+
+@app.command("lock")
+def lock_command() -> None:
+    """Write training/locks/made.sums, what hosts may install besides what locks name; after a change of patches."""
+    try:
+        objects = wheelhouses.make_here()
+    except wheelhouses.ERRORS as error:
+        fail(str(error))
+    for name in sorted(objects):
+        print(name)
+
+
+@app.command("python")
+def python_command(
+    out: Annotated[Path, typer.Option(help="The directory that the archive is made in.")] = PYTHONS,
+    glibc_minor: Annotated[int, typer.Option(help="Hosts have at least glibc 2.<this>.")] = GLIBC_MINOR,
+) -> None:
+    """Make an archive of this machine's Python for hosts, where the locked release cannot be reached."""
+    try:
+        locked, archive = locked_python(), make_archive(out, glibc_minor).resolve()
+    except (LockError, PythonPackError, OSError) as error:
+        fail(str(error))
+    named = archive.relative_to(ROOT) if archive.is_relative_to(ROOT) else archive
+    print(f"{named} ({archive.stat().st_size / 1e6:.0f} MB), which is not the locked release ({locked})")
+    print(f"a stack takes it with: slipway:python_archive: {named}")

@@ -1,6 +1,6 @@
-"""Word of what a stack will use, left in a shared artifact store before anything is made: `slipway gc` keeps it then.
+"""Records in a shared artifact store what a stack will use, before anything is made, so that `slipway gc` keeps it.
 
-Owns when that cannot be done, and what to do. Refuses to own the record (infra/artifacts/uses.py).
+Owns what is said where that fails. Refuses to own the record (infra/artifacts/uses.py).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from infra.providers.resource import ResourceInputs
 class SlipwayResource[I: ResourceInputs](pulumi.CustomResource):
     """Every field of `inputs` is an input, every annotated attribute of the class an output.
 
-    following: what other resources tell, by field, in the place of what `inputs` has there.
+    following: outputs of other resources, by field; each takes the place of what `inputs` has in that field.
     """
 
     def __init__(

@@ -33,6 +33,8 @@ def stored_software_args(software: HostSoftware, store: str, user: str = "") -> 
             wheelhouse=contents.wheelhouse,
             lock=str(contents.lock),
             model_file=str(contents.model_file or ""),
+            python=contents.python,
+            overlay=contents.overlay,
             user=user,
         ),
     )

@@ -136,7 +136,7 @@ def wheelhouse_finding(settings: Settings) -> Finding:
         wheels = derive.wheelhouse(settings, settings.row.platform)
     except SettingsError as error:
         return wrong("wheelhouse", str(error))
-    with_python = f", with {settings.python_archive}" if settings.python_archive else ""
+    with_python = f", with {wheels.python}" if wheels.python else ""
     built = LocalStore(ARTIFACTS).has(wheelhouse_key(wheels.id))
     verdict = "built here" if built else "not built yet: `up` does"
     return ok("wheelhouse", f"{wheels.id} ({wheels.platform}, {wheels.channel}{with_python}) is {verdict}")

@@ -1,4 +1,4 @@
-"""Where Google's plugin makes things instead of at Google, and that this stays so while they are there.
+"""Endpoints that Google's plugin uses instead of Google: they stay as they are while what was made there exists.
 
 A `destroy` that asks another server than `up` did finds nothing there and reports success, and what was made runs on.
 The engine keeps the keys of a stack file in its state, so `refresh` and `destroy` go by them; variables it does not
@@ -23,7 +23,7 @@ _PROVIDER = "pulumi:providers:gcp"
 
 
 def problem_of_shell(environment: Mapping[str, str]) -> str | None:
-    """Of a variable that Google's plugin reads: no word of it would be in the state."""
+    """Why a variable that names another endpoint is refused: the state would not record it."""
     for each in emulated.substitutes(environment):
         if each.counts_as == emulated.PLUGIN:
             api = each.variable.removeprefix("GOOGLE_").removesuffix("_CUSTOM_ENDPOINT").lower().split("_")
@@ -37,10 +37,10 @@ def problem_of_shell(environment: Mapping[str, str]) -> str | None:
 
 
 def problem_of_stack_file(stack: str, states: Iterable[Path] | None) -> str | None:
-    """Of an endpoint in the stack file that is not the one where this stack's resources were made.
+    """Why an endpoint in the stack file is refused: the stack's resources were made at another.
 
-    stack: text of the file. states: the files with the stack's state; None where the state is not in this clone, and
-    then it is Google's alone, for there nobody could tell.
+    stack: text of the file. states: the files with the stack's state; None where it is not in this clone. Nobody can
+    compare then, so only Google's own endpoints pass.
     """
     wanted = _not_googles(dict(_KEY.findall(stack)))
     if states is None:

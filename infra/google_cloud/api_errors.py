@@ -128,7 +128,7 @@ def _is_quota(error: Any, message: str) -> bool:
 
 
 def _retry_after_s(error: Any) -> float:
-    """Seconds; a date there is as good as nothing, since clocks differ."""
+    """Seconds that the server asks to wait; 0 where it gives a date, since clocks differ."""
     response: Any = error.response
     header = str(response.headers.get("Retry-After", "")) if response is not None else ""
     return float(header) if header.isdecimal() else 0.0

@@ -95,8 +95,8 @@ class GoogleProject:
     def quota(self, service: str, name: str, place: str, dimensions: Mapping[str, str] | None = None) -> int | None:
         """How much of a quota the project has in a zone or region; -1 is no limit, None is not told.
 
-        service: without .googleapis.com. dimensions: what else the quota is counted by, like tpu_family: CT6E; the line
-        that says most of what is asked for counts, and one of another family never. Cloud Quotas,
+        service: without .googleapis.com. dimensions: what else the quota is counted by, like tpu_family: CT6E. Of the
+        lines that fit, the one with most dimensions counts; a line of another family never fits. Cloud Quotas,
         projects.locations.services.quotaInfos.get.
         """
         path = f"/v1/projects/{self._id}/locations/global/services/{service}.googleapis.com/quotaInfos/{quote(name)}"

@@ -16,11 +16,14 @@ from pathlib import Path
 
 from infra.artifacts.layout import bundle_key
 from infra.artifacts.store import Store, StoreError, put_bytes
+from infra.host_software.wheels.made import made_sums
 from infra.paths import RUN_SPEC
 
 MANIFEST = "MANIFEST"
 WHEELHOUSE = "wheelhouse"  # the id of the wheelhouse to install
 LOCK = "pylock.toml"
+MADE = "made.sums"  # what hosts may install besides what the lock names, as sha256sum checks it
+PYTHON = "python.sha256"  # the archive of the Python that its hosts install, as sha256sum checks it
 MODEL_DIRECTORY = "model"
 _CODE = (".py", ".sh")
 
@@ -33,6 +36,8 @@ class BundleContents:
     wheelhouse: str
     lock: Path
     model_file: Path | None = None
+    python: str = ""  # line of sha256sum; empty where hosts have a Python 3.12
+    overlay: str = ""  # lines of sha256sum
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,9 @@ def collect(training: Path, contents: BundleContents) -> Bundle:
     files[RUN_SPEC] = contents.run_spec.encode()
     files[WHEELHOUSE] = f"{contents.wheelhouse}\n".encode()
     files[LOCK] = contents.lock.read_bytes()
+    files[MADE] = f"{made_sums(training)}{contents.overlay}".encode()
+    if contents.python:
+        files[PYTHON] = contents.python.encode()
     if contents.model_file:
         files[f"{MODEL_DIRECTORY}/{contents.model_file.name}"] = contents.model_file.read_bytes()
     return Bundle(files)

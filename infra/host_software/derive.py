@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.host_software.bundle import BundleContents, collect
-from infra.host_software.wheels.identity import FETCHED_PYTHON, WheelhouseInputs, wheelhouse_inputs
+from infra.host_software.wheels.identity import WheelhouseInputs, wheelhouse_inputs
 from infra.host_software.wheels.locks import LockError, lock_path
 from infra.host_software.wheels.patches import PatchError
+from infra.host_software.wheels.pythons import LOCKED, host_python
 from infra.paths import ROOT, TRAINING, WORK
 from infra.stack_file.settings import SettingsError, Workload
 from training.data.hash_cache import HashCache
@@ -36,7 +37,8 @@ class HostSoftware:
         """Sentences on what a reviewer should know of this software."""
         wheels = self.wheelhouse
         line = f"hosts install wheelhouse {wheels.id} ({wheels.platform}, {wheels.channel}) and bundle {self.bundle}"
-        return (line, *(f"overlay: {wheel}" for wheel in self.overlay))
+        python = (f"python: {wheels.python}",) if wheels.python else ()
+        return (line, *python, *(f"overlay: {wheel}" for wheel in self.overlay))
 
     @property
     def build_arguments(self) -> list[str]:
@@ -45,8 +47,8 @@ class HostSoftware:
         arguments = ["--platform", wheels.platform, "--channel", wheels.channel]
         if wheels.overlay:
             arguments += ["--overlay", str(wheels.overlay[0].path.parent)]
-        if wheels.python_archive:
-            arguments += ["--python-archive", str(wheels.python_archive)]
+        if wheels.python:
+            arguments += ["--python-archive", str(wheels.python.path or LOCKED)]
         return arguments
 
 
@@ -55,32 +57,33 @@ def host_software(workload: Workload, spec: RunSpec, work: Path = WORK) -> HostS
     wheels = wheelhouse(workload, spec.platform, work)
     model_file = ROOT / workload.model_file if workload.model_file else None
     lock = lock_path(spec.platform, workload.channel)
-    contents = BundleContents(spec.to_yaml(), wheels.id, lock, model_file)
+    python = wheels.python.sum_line if wheels.python else ""
+    contents = BundleContents(spec.to_yaml(), wheels.id, lock, model_file, python, wheels.overlay_sums)
     return HostSoftware(wheels, contents, collect(TRAINING, contents).hash)
 
 
 def wheelhouse(workload: Workload, platform: str, work: Path = WORK) -> WheelhouseInputs:
-    """Which wheelhouse a platform's hosts install.
+    """Which wheelhouse a platform's hosts install, with a Python where they have none.
 
-    Raises SettingsError for an overlay or archive that is not there, and for patches that are not whole.
+    Raises SettingsError for an overlay, archive or lock that is not there, and for patches that are not whole.
     """
-    hashes = HashCache(work / "cache" / "overlay-stat.json")
-    overlay = ROOT / workload.overlay if workload.overlay else None
-    try:
-        return wheelhouse_inputs(platform, workload.channel, hashes, overlay, _python_archive(workload))
-    except (LockError, PatchError) as error:
-        raise SettingsError(str(error)) from None
+    return _inputs(workload, platform, _python_archive(workload), work)
 
 
 def compile_environment(workload: Workload, platform: str, work: Path = WORK) -> WheelhouseInputs:
     """What compiles as the stack's hosts will: their wheelhouse without its Python, which no compile depends on."""
-    return wheelhouse(workload.model_copy(update={"python_archive": None}), platform, work)
+    return _inputs(workload, platform, None, work)
 
 
-def _python_archive(workload: Workload) -> Path | str | None:
-    archive = workload.python_archive
-    if archive is None or archive == FETCHED_PYTHON:
-        return archive
-    if not (ROOT / archive).is_file():
-        raise SettingsError(f"python_archive is '{archive}', which is no file; give one, or `{FETCHED_PYTHON}`")
-    return ROOT / archive
+def _inputs(workload: Workload, platform: str, python_archive: str | None, work: Path) -> WheelhouseInputs:
+    hashes = HashCache(work / "cache" / "overlay-stat.json")
+    overlay = ROOT / workload.overlay if workload.overlay else None
+    try:
+        python = host_python(python_archive, hashes, ROOT) if python_archive else None
+        return wheelhouse_inputs(platform, workload.channel, hashes, overlay, python)
+    except (LockError, PatchError) as error:
+        raise SettingsError(str(error)) from None
+
+
+def _python_archive(workload: Workload) -> str | None:
+    return workload.python_archive or (None if workload.hosts_have_python else LOCKED)

@@ -21,11 +21,13 @@ from infra.artifacts.push import Pushed, push
 from infra.artifacts.store import LocalStore, StoreError
 from infra.host_software.bundle import BundleContents, collect, put
 from infra.host_software.installation import COMMAND, Installation
-from infra.host_software.wheels.build import BuildError, build, files_to_fetch
-from infra.host_software.wheels.fetch import FetchError
-from infra.host_software.wheels.identity import FETCHED_PYTHON, WheelhouseInputs, wheelhouse_inputs
-from infra.host_software.wheels.locks import STABLE, LockError, lock_path
+from infra.host_software.wheels.build import BuildError, build, files_to_fetch, make
+from infra.host_software.wheels.fetch import FetchError, Silent
+from infra.host_software.wheels.identity import WheelhouseInputs, wheelhouse_inputs
+from infra.host_software.wheels.locks import CHANNELS, PLATFORMS, STABLE, LockError, lock_path
+from infra.host_software.wheels.made import write_made
 from infra.host_software.wheels.patches import PatchError
+from infra.host_software.wheels.pythons import host_python
 from infra.paths import ARTIFACTS, INSTALLED, TRAINING, UV, WORK
 from training.data.hash_cache import HashCache
 
@@ -38,9 +40,10 @@ def ensure_built(inputs: WheelhouseInputs) -> None:
         build_here(inputs)
 
 
-def inputs_of(platform: str, channel: str, overlay: Path | None, archive: Path | str | None) -> WheelhouseInputs:
+def inputs_of(platform: str, channel: str, overlay: Path | None, archive: str | None) -> WheelhouseInputs:
+    """archive: of a Python for hosts that have none; a file, or `pythons.LOCKED`."""
     hashes = HashCache(WORK / "cache" / "overlay-stat.json")
-    python = Path(archive) if isinstance(archive, str) and archive != FETCHED_PYTHON else archive
+    python = host_python(archive, hashes, Path.cwd()) if archive else None
     return wheelhouse_inputs(platform, channel, hashes, overlay, python)
 
 
@@ -53,6 +56,21 @@ def build_here(inputs: WheelhouseInputs) -> None:
         objects = build(inputs, ARTIFACTS, shutil.which("uv") or str(UV), _Shown(bar, files))
     size = sum(LocalStore(ARTIFACTS).size(object_key(sha256, name)) for name, sha256 in objects.items())
     print(f"wheelhouse {inputs.id}: {len(objects)} files, {size / 1e6:.0f} MB")
+
+
+def make_here() -> dict[str, str]:
+    """Writes training/locks/made.sums, of all locks; SHA-256 by file name. Raises what building raises."""
+    inputs = [
+        inputs_of(platform, channel, None, None)
+        for platform in PLATFORMS
+        for channel in CHANNELS
+        if lock_path(platform, channel).exists()
+    ]
+    objects: dict[str, str] = {}
+    for each in inputs:
+        objects |= make(each, ARTIFACTS, shutil.which("uv") or str(UV), Silent())
+    write_made(objects)
+    return objects
 
 
 class _Shown:
@@ -111,7 +129,8 @@ def environment(wheels: WheelhouseInputs | None = None) -> Environment:
     """
     wheels = wheels or inputs_of("cpu", STABLE, None, None)
     ensure_built(wheels)
-    bundle = collect(TRAINING, BundleContents("", wheels.id, lock_path(wheels.platform, wheels.channel)))
+    lock = lock_path(wheels.platform, wheels.channel)
+    bundle = collect(TRAINING, BundleContents("", wheels.id, lock, overlay=wheels.overlay_sums))
     put(bundle, LocalStore(ARTIFACTS))
     installation = Installation(str(ARTIFACTS), bundle.hash, str(INSTALLED))
     installed = subprocess.run(

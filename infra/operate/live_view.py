@@ -113,12 +113,11 @@ def _heldout_lines(run_losses: Losses, spec: RunSpec) -> list[str]:
     except DataError:
         return []
     step, loss = run_losses.heldout[-1]
-    said = f"held-out loss {loss:.3f} nats per token after step {step + 1}"
-    if entropy is None:
-        return [said]
-    gap = entropy - loss
-    side = "below" if gap >= 0 else "above"
-    return [f"{said}: {abs(gap):.2f} {side} the unigram entropy of the same split ({entropy:.3f})", ""]
+    compared = ""
+    if entropy is not None:
+        side = "below" if loss <= entropy else "above"
+        compared = f": {abs(entropy - loss):.2f} {side} the unigram entropy of the same split ({entropy:.3f})"
+    return [f"held-out loss {loss:.3f} nats per token after step {step + 1}{compared}", ""]
 
 
 def _next(status: StackStatus) -> list[str]:

@@ -19,10 +19,10 @@ from infra.preview.fit.judge import Ask
 from infra.preview.stack_facts import StackFacts
 from infra.runs import records, run_data, run_plan
 from infra.stack_file.cloud_settings import CloudSettings
-from infra.stack_file.settings import FitCheck, Settings, SettingsError, StackSettings
+from infra.stack_file.settings import FitCheck, Owned, Settings, SettingsError, StackSettings
 from infra.stack_file.terms import Terms
 from infra.targets import registry
-from infra.targets.contract import PaidContract
+from infra.targets.contract import PaidContract, TargetContract
 from infra.targets.places import in_bucket
 from training.run_spec import RunSpec
 
@@ -51,17 +51,13 @@ def decide[S: StackSettings](settings: S, buying: bool = False, progress: Progre
 def decide(settings: StackSettings, buying: bool = False, progress: Progress | None = None) -> StackPlan[Any]:
     """Raises SettingsError for what cannot work; `buying` refuses what a preview only says.
 
-    Nothing is compiled without a `progress` to tell of it: what is not known is unknown then.
+    Without `progress` nothing is compiled, and a fit that nobody has asked about yet stays unknown.
     """
     if not isinstance(settings, Settings):
         seen = registry.of(settings.target).notices(settings, None)
         return StackPlan(settings, (*seen, *_placeholder(settings, buying)))
     target = registry.of(settings.target)
-    if isinstance(settings, Terms) and not isinstance(target, PaidContract):
-        raise SettingsError(
-            f"stacks of target {target.name} are paid for, but it does not say what is billed, so nobody would find "
-            f"what a killed `up` leaves; make its contract a PaidContract (docs/adding-a-target.md)"
-        )
+    _check_whole(settings, target)
     spec = run_plan.of_stack(settings)
     facts, warnings, lines = None, _placeholder(settings, buying), ()
     if isinstance(settings, Terms) or settings.row.platform in judge.JUDGED:
@@ -87,6 +83,19 @@ def facts_of(settings: StackSettings) -> StackFacts | None:
         return None
     spec = run_plan.of_stack(settings)
     return stack_facts.of(settings, spec, stack_facts.fit_of(settings, spec, lookup.known))
+
+
+def _check_whole(settings: Settings, target: TargetContract[Any, Any]) -> None:
+    """Raises SettingsError for a target that has one half alone of what is paid for: its limits, or what is billed."""
+    limited, billed = isinstance(settings, Terms), isinstance(target, PaidContract)
+    paid = f"stacks of target {target.name} are paid for, but"
+    if limited and not billed:
+        raise SettingsError(
+            f"{paid} it does not say what is billed, so nobody would find what a killed `up` leaves; make its contract "
+            f"a PaidContract (docs/adding-a-target.md)"
+        )
+    if not limited and (billed or isinstance(settings, Owned)):
+        raise SettingsError(f"{paid} their settings have no limits; make them Terms (docs/adding-a-target.md)")
 
 
 def _ask(settings: Settings, progress: Progress | None) -> Ask:

@@ -39,6 +39,8 @@ class StoredBundleInputs:
     wheelhouse: str = ignored()
     lock: str = ignored()
     model_file: str = ignored()  # or empty
+    python: str = ignored(default="")  # the archive of its hosts' Python, as sha256sum names it
+    overlay: str = ignored(default="")  # wheels that replace locked ones, likewise
     user: str = ignored(default="")  # owner/stack in a store that others use too, else empty
     state: str = ignored(default="")  # its guard's identity there
 

@@ -7,11 +7,15 @@ another clone's, is out of its reach.
 
 from __future__ import annotations
 
+import os
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
+from infra import emulated
 from infra.names import STATE_LABEL, owner_digest
 from infra.providers.inputs import StackGuardInputs
-from infra.providers.resource import Context, Outputs, Resource, ResourceError
+from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
 from infra.targets import registry
 from infra.targets.errors import TargetError
 
@@ -25,6 +29,13 @@ class StackGuardResource(Resource[StackGuardInputs]):
     inputs = StackGuardInputs
     timeout_s = 1800.0
 
+    def service(self, values: Mapping[str, Any]) -> RemoteService | None:
+        """Who makes what its target bills: asked of another, `billed` would find nothing, and that would run on."""
+        makers = registry.paid()[values["target"]].asks - {emulated.STORAGE, emulated.QUESTIONS}
+        set_here = [each.variable for each in emulated.substitutes(os.environ) if each.counts_as in makers]
+        variable = next(iter((*set_here, *sorted(makers))), "")
+        return RemoteService("Google", variable, os.environ.get(variable, "")) if makers else None
+
     def create(self, context: Context, new: StackGuardInputs) -> tuple[str, Outputs]:
         return f"{new.place}/{new.stack}", {"identity": new_identity(new.owner)}
 
@@ -32,7 +43,7 @@ class StackGuardResource(Resource[StackGuardInputs]):
         return {}
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: StackGuardInputs) -> Outputs:
-        return {}
+        return {"identity": outputs["identity"]}
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         target = registry.paid()[outputs["target"]]

@@ -40,14 +40,15 @@ class StoredBundleResource(StoredResource[StoredBundleInputs]):
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         if use := _use(outputs):
-            uses.forget(open_store(str(outputs["store"])), use.user, use)
+            uses.forget(open_store(str(outputs["store"])), use)
 
     def _ensure(self, new: StoredBundleInputs) -> None:
         store = open_store(new.store)
         if store.has(bundle_key(new.bundle)):
             return
         model = Path(new.model_file) if new.model_file else None
-        bundle = collect(TRAINING, BundleContents(new.run_spec, new.wheelhouse, Path(new.lock), model))
+        contents = BundleContents(new.run_spec, new.wheelhouse, Path(new.lock), model, new.python, new.overlay)
+        bundle = collect(TRAINING, contents)
         if bundle.hash != new.bundle:
             raise ResourceError(
                 f"the sources of training/ have changed since the preview (bundle {new.bundle} is now {bundle.hash}); "
@@ -63,9 +64,9 @@ def _use(values: Mapping[str, Any]) -> Use | None:
 
 
 def _say_used(new: StoredBundleInputs, before: Mapping[str, Any] | None) -> None:
-    """By this state, which used another bundle before or had only begun to use this one."""
+    """Record that this state uses the bundle; remove its record of the one before, and that it was about to."""
     if use := _use(vars(new)):
         store = open_store(new.store)
         uses.record(store, use)
         for ended in (replace(use, state=""), _use(before or {}) or use):
-            uses.forget(store, ended.user, ended, kept=use)
+            uses.forget(store, ended, kept=use)

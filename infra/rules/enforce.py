@@ -18,6 +18,7 @@ from infra.rules.guardrails import Declared
 # pulumi exports neither; the names that an Args class has on the wire are known only there
 from pulumi._types import input_type_to_dict, is_input_type  # isort: skip
 
+_HOW = "docs/adding-a-target.md"
 _USERS_OWN_KEYS = frozenset(("labels", "resourceLabels", "metadata", "annotations"))
 
 
@@ -47,6 +48,17 @@ def install(stack: str, owner: str, allowed: Sequence[str]) -> None:
     pulumi.runtime.register_stack_transformation(guard)
 
 
+def nothing_billed() -> None:
+    """Refuse what costs money, in a stack whose settings have no limits for it."""
+
+    def check(args: pulumi.ResourceTransformationArgs) -> None:
+        if args.type_ in guardrails.BILLABLE:
+            paid = f"{args.type_} '{args.name}' is paid for"
+            raise GuardrailError(f"{paid}, but this target's settings have no limits; make them Terms ({_HOW})")
+
+    pulumi.runtime.register_stack_transformation(check)
+
+
 def guard_first() -> None:
     """Refuse what is declared before the stack's guard: what it makes could outlive a killed `up`, and be billed."""
     guarded = False
@@ -58,7 +70,7 @@ def guard_first() -> None:
         if not guarded and not args.type_.endswith(":StackGuard"):
             raise GuardrailError(
                 f"{args.type_} '{args.name}' is declared before the stack's guard; a target whose stacks are paid for "
-                f"declares a StackGuard first (docs/adding-a-target.md)"
+                f"declares a StackGuard first ({_HOW})"
             )
         guarded = True
 

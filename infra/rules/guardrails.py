@@ -252,7 +252,7 @@ def _labels(declared: Declared) -> str | None:
 
 
 def _first(problem: Callable[[str], str | None], texts: Iterable[object]) -> str | None:
-    """What is wrong with the first text of which something is; what is none, or not known, passes."""
+    """The first problem that one of these texts has. A value that is no text, or not known yet, has none."""
     return next((found for text in map(_text, texts) if text and (found := problem(text))), None)
 
 

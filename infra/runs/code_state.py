@@ -1,4 +1,4 @@
-"""Which code a run starts with: the commit, and as a patch on it everything else that its hosts get.
+"""Which code a run starts with: the commit, and a patch on it with everything else that its hosts get.
 
 `git apply` of the patch on the commit gives the code back: changes, and files that git does not know, which the bundle
 ships all the same. Owns what is asked of git; the clone's own index is left alone. Refuses to own the record

@@ -72,7 +72,7 @@ def problem(key: str, value: object) -> str | None:
 
 
 def _instead(value: str, allowed: list[str]) -> str:
-    """All that is allowed where a sentence holds it, else the nearest of it."""
+    """What to write instead: everything that is allowed, or the nearest of it where that is too long."""
     if len(allowed) <= _SHOWN:
         return f"allowed: {', '.join(allowed)}"
     nearest = difflib.get_close_matches(value, allowed, n=3, cutoff=0)

@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -142,7 +142,10 @@ class Workload(_Frozen):
     overlay: Absent[str] = None
     """A directory of wheels that replace the locked ones of their packages (a fork, a nightly jax or libtpu)."""
     python_archive: Absent[str] = None
-    """A relocatable CPython 3.12 (tar.gz) for hosts whose base has none, or `fetch` for the one uv fetches."""
+    """A relocatable CPython 3.12 (tar.gz) for the hosts, or `locked` for the release of training/locks/python.toml,
+    which hosts whose image has no 3.12 (TPU VMs) get where this is empty."""
+
+    hosts_have_python: ClassVar[bool] = True  # 3.12, before anything is installed
 
     @property
     def row(self) -> Accelerator:
@@ -306,6 +309,8 @@ def check(stack: str, values: Mapping[str, Any]) -> StackSettings:
             f"and none of: {', '.join(sorted(SHARED))}"
         )
     kind: type[StackSettings] = registry.of(_target(stack, values)).settings()
+    if unsaid := parts_unsaid(kind):
+        raise SettingsError(f"{kind.__name__} does not say {', '.join(unsaid)}, as docs/adding-a-target.md has it")
     try:
         settings = kind.model_validate(_with_model(values) | {"stack": stack})
         if isinstance(settings, Settings):
@@ -319,12 +324,18 @@ def check(stack: str, values: Mapping[str, Any]) -> StackSettings:
         check_training(settings)
         if not settings.sources and settings.data != SYNTHETIC:
             raise SettingsError("data names no input; write a glob, a directory, `stdlib` or `synthetic`")
-        if settings.sources and not settings.places.data:
+        if settings.sources and (not settings.places.data or places.in_bucket(settings.places.data)):
             raise SettingsError(
                 f"data is '{settings.data}' in stacks/Pulumi.{stack}.yaml; hosts of target {settings.target} cannot "
                 f"read prepared text yet: write `{NAMESPACE}data: {SYNTHETIC}`"
             )
     return settings
+
+
+def parts_unsaid(kind: type[StackSettings]) -> list[str]:
+    """What a target's settings leave out that somebody will ask for; no type checker tells."""
+    constants = (name for name in kind.__class_vars__ if not hasattr(kind, name))
+    return sorted({*kind.__abstractmethods__, *constants})
 
 
 def check_training(workload: Workload) -> None:

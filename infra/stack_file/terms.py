@@ -32,7 +32,7 @@ type Usd = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 class Terms(Owned, Settings):
     """Times in seconds, money in US dollars.
 
-    A target says by which `api` its accelerators are had, and as `offered_as` what that gives.
+    A target's class sets `api`, which its accelerators are asked of, and `offered_as`, what they are called there.
     """
 
     api: ClassVar[Api]

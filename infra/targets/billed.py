@@ -1,6 +1,6 @@
-"""What runs in a project under our label, as a target that can leave something billed says it. Pure.
+"""What is billed in a project under our label, in the words that all targets share. Pure.
 
-`slipway orphans` looks for what no stack knows, and `slipway gc` for what is used by what runs, whoever has started it.
+`slipway orphans` deletes what no stack knows, and `slipway gc` keeps what its hosts install.
 """
 
 from __future__ import annotations

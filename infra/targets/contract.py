@@ -103,7 +103,8 @@ class PaidContract[S, P](TrainingContract[S, P]):
     def billed(self, place: str, say: Callable[[str], None]) -> Sequence[Billed]:
         """Everything in a project, or in what stands for one, that has our label and costs money by itself.
 
-        place: `billed_in` of its settings. Raises TargetError where that cannot be told.
+        Also what was asked for a moment ago, for which it may have to wait. place: `billed_in` of its settings. Raises
+        TargetError where that cannot be told.
         """
 
     @abstractmethod

@@ -103,5 +103,11 @@ class Hosts(ABC):
         """Delete them all."""
         self._not_offered("purge")
 
+    def check_offered(self, verb: str) -> None:
+        """Raises NotOfferedError for a verb that the target leaves out, before its hosts are asked for anything."""
+        method = "kept_runs" if verb == "purge" else verb
+        if getattr(type(self), method) is getattr(Hosts, method):
+            self._not_offered(verb)
+
     def _not_offered(self, verb: str) -> NoReturn:
         raise NotOfferedError(f"the target of stack '{self.stack}' does not offer `{verb}` (docs/runbook.md)")

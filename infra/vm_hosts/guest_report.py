@@ -45,7 +45,7 @@ def parse(value: str) -> Report | None:
 
 
 @dataclass(frozen=True)
-class Failure:
+class HostFailure:
     """Of one host. `final`: nothing starts it again; `start` tells its starts apart."""
 
     host: int
@@ -61,7 +61,7 @@ class Readiness:
     ready: tuple[int, ...]
     behind: tuple[int, ...]
     silent: tuple[int, ...]  # no word yet
-    failures: tuple[Failure, ...]
+    failures: tuple[HostFailure, ...]
 
 
 def readiness(values: Sequence[str], bundle: str) -> Readiness:
@@ -80,11 +80,11 @@ def readiness(values: Sequence[str], bundle: str) -> Readiness:
     )
 
 
-def _failure(host: int, report: Report, bundle: str) -> Failure:
+def _failure(host: int, report: Report, bundle: str) -> HostFailure:
     status = report.status
     if bundle not in ("", report.bundle):
         reason = f"{report.reason} (with bundle {report.bundle}; it takes {bundle} at its next boot)"
-        return Failure(host, reason, final=True)
+        return HostFailure(host, reason, final=True)
     if status is None:
-        return Failure(host, report.reason, final=True)
-    return Failure(host, report.reason, status.exit_code in _FINAL, status.started)
+        return HostFailure(host, report.reason, final=True)
+    return HostFailure(host, report.reason, status.exit_code in _FINAL, status.started)

@@ -8,9 +8,10 @@ import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infra.artifacts.layout import REQUIREMENTS, bundle_key, object_key, sums_text, wheelhouse_key
+from infra.artifacts.layout import bundle_key, object_key, sums_text, wheelhouse_key
 from infra.artifacts.store import LocalStore
 from infra.host_software.bundle import Bundle, BundleContents, collect, put
+from infra.host_software.wheels.made import write_made
 from infra.paths import UV
 
 WHEEL = "small-1.0-py3-none-any.whl"
@@ -40,6 +41,7 @@ class SmallStore:
     directory: Path
     work: Path
     objects: dict[str, str] = field(default_factory=dict[str, str])
+    vouched: dict[str, str] | None = None  # what the next bundle vouches for; None: for all objects
 
     def __post_init__(self) -> None:
         self.work.mkdir(parents=True, exist_ok=True)
@@ -59,11 +61,8 @@ class SmallStore:
 
     def wheelhouse(self, content: str = "") -> str:
         """A wheelhouse of uv and `small`; its id."""
-        digest = self.add(wheel(self.work / WHEEL, content))
+        self.add(wheel(self.work / WHEEL, content))
         self.add(UV.resolve(), "uv")
-        requirements = self.work / REQUIREMENTS
-        requirements.write_text(f"small==1.0 --hash=sha256:{digest}\n")
-        self.add(requirements)
         text = sums_text(self.objects)
         wheelhouse = hashlib.sha256(text.encode()).hexdigest()[:16]
         index = self.directory / wheelhouse_key(wheelhouse)
@@ -71,16 +70,17 @@ class SmallStore:
         index.write_text(text)
         return wheelhouse
 
-    def bundle(self, wheelhouse: str, run_spec: str = "") -> Bundle:
-        """A bundle whose launch says where it runs."""
+    def bundle(self, wheelhouse: str, run_spec: str = "", python: str = "") -> Bundle:
+        """A bundle whose launch says where it runs. python: the line of sha256sum of an archive that hosts install."""
         training = self.work / "training"
-        training.mkdir(exist_ok=True)
+        (training / "locks").mkdir(parents=True, exist_ok=True)
         (training / "__init__.py").touch()
         (training / "launch.py").write_text(LAUNCH)
         (training / ".python-version").write_text("3.12\n")
+        write_made(self.vouched if self.vouched is not None else self.objects, training)
         lock = self.work / "pylock.toml"
         lock.write_text('lock-version = "1.0"\n')
-        made = collect(training, BundleContents(run_spec, wheelhouse, lock))
+        made = collect(training, BundleContents(run_spec, wheelhouse, lock, python=python))
         put(made, LocalStore(self.directory))
         return made
 

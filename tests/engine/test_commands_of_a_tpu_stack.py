@@ -18,13 +18,14 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     yield Clone.make(tmp_path_factory.mktemp("clone") / "tpu")
 
 
-def test_logs_of_hosts_that_are_not_reached(clone: Clone) -> None:
-    done = clone.run("slipway", "logs", STACK)
+@pytest.mark.parametrize("verb", ["logs", "stop", "start", "purge"])
+def test_what_is_not_offered_is_said_before_anybody_is_asked(clone: Clone, verb: str) -> None:
+    done = clone.run("slipway", verb, STACK)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: the target of stack 'v6e-8' does not offer `logs` (docs/runbook.md)\n"
+    assert done.stderr == f"error: the target of stack 'v6e-8' does not offer `{verb}` (docs/runbook.md)\n"
 
 
-@pytest.mark.parametrize("verb", ["watch", "status", "stop", "start", "purge"])
+@pytest.mark.parametrize("verb", ["watch", "status"])
 def test_hosts_are_asked_for_where_they_are(clone: Clone, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere.json")
     done = clone.run("slipway", verb, STACK)

@@ -319,7 +319,7 @@ def test_what_is_wrong_here(tmp_path: Path) -> None:
     found = doctor(clone, "local.python", code=1)
     assert found["wheelhouse"] == (
         "wrong",
-        "python_archive is 'no-such.tar.gz', which is no file; give one, or `fetch`",
+        "python_archive is 'no-such.tar.gz', which is no file; give one, or `locked`",
     )
     assert "make it with: make lock" in found["locks"][1]
     project = clone.directory / "pyproject.toml"

@@ -11,7 +11,10 @@ from tests.engine.test_gcp_standin import Project
 PROGRAM = """
 import pulumi_gcp as gcp
 from infra.rules import enforce
-enforce.install("v6e-32", "ada@example.com", settings["allow"])
+if settings["limited"]:
+    enforce.install("v6e-32", "ada@example.com", settings["allow"])
+else:
+    enforce.nothing_billed()
 
 class Things(pulumi.ComponentResource):
     def __init__(self):
@@ -32,7 +35,10 @@ Things()
 
 def test_rules_and_labels_reach_every_resource_of_a_program(tmp_path: Path) -> None:
     project = Project.make(tmp_path / "project", PROGRAM)
-    project.settings(allow=[], ranges=["10.0.0.0/8", "0.0.0.0/0"])
+    project.settings(limited=False, allow=[], ranges=[])
+    refused = project.run("preview", "--stack", "t", refused=True)
+    assert "gcp:storage/bucket:Bucket 'runs' is paid for, but this target's settings have no limits" in refused
+    project.settings(limited=True, allow=[], ranges=["10.0.0.0/8", "0.0.0.0/0"])
     refused = project.run("preview", "--stack", "t", refused=True)
     assert re.search(
         r"error: in \(gcp:compute/firewall:Firewall\): it lets 0\.0\.0\.0/0 in, the whole internet;"
@@ -41,7 +47,7 @@ def test_rules_and_labels_reach_every_resource_of_a_program(tmp_path: Path) -> N
     )
     assert "Traceback" not in refused
 
-    project.settings(allow=["no-open-ingress"], ranges=["0.0.0.0/0"])
+    project.settings(limited=True, allow=["no-open-ingress"], ranges=["0.0.0.0/0"])
     project.run("up", "--yes", "--skip-preview", "--stack", "t")
     labels = {"slipway-owner": "ada-example-com", "slipway-stack": "v6e-32"}
     (bucket,) = project.things("storage/Bucket")

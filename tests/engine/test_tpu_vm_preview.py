@@ -29,6 +29,7 @@ from infra.targets.tpu_vm.settings import TpuVmSettings
 from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import PROJECT, emulated, settings_of, write
 from tests.golden_files import check_golden
+from tests.python_archive import python_archive
 
 SIZES = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
 SHAPES = [
@@ -125,7 +126,7 @@ OTHER: dict[str, Any] = {
     "loss_spike": 3.0,
     "training": {"model_name": "llama2-7b"},
     "data_options": {"vocab_size": 8192},
-    "python_archive": "fetch",
+    "python_archive": "",  # a file, which the test makes
     "artifacts": "gs://another",
     "artifacts_on_hosts": "/mnt/artifacts",
     "runs": "gs://another",
@@ -177,12 +178,12 @@ def declared(stack: str, **changed: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stack", ["v6e-32", "v6e-8x16"])
-def test_a_change_of_one_field_changes_what_the_golden_file_names(stack: str) -> None:
+def test_a_change_of_one_field_changes_what_the_golden_file_names(stack: str, tmp_path: Path) -> None:
     """Of every key: which resources, in place or anew, because of which inputs."""
     allowed = set(OTHER) | FIXED
     assert set(TpuVmSettings.model_fields) == allowed, "a new key: give it another value here"
     lines: list[str] = []
-    for key, value in OTHER.items():
+    for key, value in (OTHER | {"python_archive": str(python_archive(tmp_path))}).items():
         if key == "allow":
             continue  # a rule's name: guardrails only
         before = BEFORE.get(key, {})

@@ -1,4 +1,5 @@
-"""Hosts need no way out: bootstrap and training in a network namespace that has none, with every attempt on record.
+"""Hosts need no way out and no Python: bootstrap and training in a network namespace without one, with every attempt on
+record, on a root file system like that of a TPU VM's image (tests/engine/bare_root.py).
 
 In the namespace the default route leads into a veth pair that nobody answers, and name resolution to an address behind
 it. Whatever asks for an address elsewhere, in Python or in C++, shows up as a neighbour the kernel looked for.
@@ -18,7 +19,9 @@ from infra.host_software import wheelhouses
 from infra.host_software.bundle import BundleContents, collect, put
 from infra.host_software.installation import COMMAND, Installation
 from infra.host_software.wheels.locks import STABLE, lock_path
+from infra.host_software.wheels.python_made_here import make_archive
 from infra.paths import ARTIFACTS, ROOT, TRAINING
+from tests.engine.bare_root import ANY_GLIBC, BareRoot
 from tests.engine.clone import TINY
 from training.data.identity import read_manifest
 from training.host_status import Phase, read_status
@@ -36,9 +39,10 @@ for device in out nobody; do
 done
 ip address add 192.0.2.1/24 dev out
 ip route add default dev out
-echo nameserver 198.51.100.53 >"$WORK/resolv.conf"
+echo "$NAMESERVER" >"$WORK/resolv.conf"
 mount --bind "$WORK/resolv.conf" /etc/resolv.conf
 """
+NAMESERVER = "nameserver 198.51.100.53"
 ATTEMPTS = "ip neighbour show dev out | cut -d ' ' -f 1"
 
 
@@ -46,7 +50,7 @@ def in_namespace(script: str, work: Path, environment: dict[str, str]) -> subpro
     kept = {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
     return subprocess.run(
         ["unshare", "-rnm", "bash", "-euo", "pipefail", "-c", NAMESPACE + script],
-        env=kept | environment | {"WORK": str(work)},
+        env=kept | environment | {"WORK": str(work), "NAMESERVER": NAMESERVER},
         capture_output=True,
         text=True,
         timeout=900,
@@ -72,10 +76,13 @@ END
 
 def test_zero_egress_of_bootstrap_and_training(tmp_path: Path) -> None:
     """A wheelhouse and a bundle in a directory, a host with nothing installed, real text, ten steps: no attempt."""
-    wheels = wheelhouses.inputs_of("cpu", STABLE, None, None)
+    wheels = wheelhouses.inputs_of("cpu", STABLE, None, str(make_archive(tmp_path / "python", ANY_GLIBC)))
+    assert wheels.python
     wheelhouses.ensure_built(wheels)
     spec = run_spec(tmp_path, prepared(tmp_path))
-    bundle = collect(TRAINING, BundleContents(spec.to_yaml(), wheels.id, lock_path("cpu", STABLE)))
+    bundle = collect(
+        TRAINING, BundleContents(spec.to_yaml(), wheels.id, lock_path("cpu", STABLE), python=wheels.python.sum_line)
+    )
     put(bundle, LocalStore(ARTIFACTS))
     host = tmp_path / "host"
     environment = Installation(str(ARTIFACTS), bundle.hash, str(tmp_path / "installed")).variables | {
@@ -85,7 +92,11 @@ def test_zero_egress_of_bootstrap_and_training(tmp_path: Path) -> None:
         "SLIPWAY_COORDINATOR": "127.0.0.1:29123",
         "SLIPWAY_CACHE_DIR": str(ROOT / ".slipway" / "cache"),
     }
-    done = in_namespace(f"bash {COMMAND[1]} >$WORK/log 2>&1\n{ATTEMPTS}", tmp_path, environment)
+    root = BareRoot(tmp_path / "image" / "root")
+    (root.directory / "etc/resolv.conf").write_text(f"{NAMESERVER}\n")
+    binds = (tmp_path, ARTIFACTS, ROOT / ".slipway" / "cache", TRAINING)
+    bootstrap = root.entering(*COMMAND, binds=binds, **environment)
+    done = in_namespace(f"{bootstrap} >$WORK/log 2>&1\n{ATTEMPTS}", tmp_path, {})
     assert done.returncode == 0, (tmp_path / "log").read_text()[-3000:] + done.stderr
     status = read_status(host)
     assert status is not None and (status.phase, status.step) == (Phase.FINISHED, STEPS)
@@ -170,12 +181,14 @@ def test_only_listed_modules_can_open_a_connection(path: Path) -> None:
 
 
 def test_bootstrap_asks_only_the_store_and_the_metadata_server() -> None:
-    """Every curl of bootstrap.sh names one of the two, and uv is never allowed an index."""
+    """Every curl of bootstrap.sh names one of the two, or Secret Manager; uv is never allowed an index or a network."""
     lines = [line for line in (TRAINING / "bootstrap.sh").read_text().splitlines() if not line.lstrip().startswith("#")]
-    text = "\n".join(lines)
+    text = "\n".join(lines).replace("add one: gcloud secrets versions add", "")  # what a person does
     assert text.count("http://") == 1 and "http://${GCE_METADATA_HOST:-metadata.google.internal}/" in text
-    assert text.count("https://") == 1 and "${SLIPWAY_STORAGE_ENDPOINT:-https://storage.googleapis.com}" in text
-    assert text.count("curl -fsS") == 2
+    for name in ("SLIPWAY_STORAGE_ENDPOINT:-https://storage", "SLIPWAY_SECRETS_ENDPOINT:-https://secretmanager"):
+        assert text.count(f"${{{name}.googleapis.com}}") == 1
+    assert text.count("https://") == 2
+    assert (text.count("curl -fsS"), text.count("curl -sS")) == (2, 1)
     for command in ("wget", "pip3", "apt", "git", "gcloud", "gsutil"):
         assert f"{command} " not in text, command
-    assert text.count("pip install") == text.count("--no-index") == text.count("--require-hashes") == 1
+    assert text.count("pip install") == text.count("--no-index") == text.count("--offline") == 1

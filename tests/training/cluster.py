@@ -21,8 +21,11 @@ from training.run_spec import RunSpec
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 900.0  # a deadline for a loaded machine, not an expectation
+_CACHES = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+# Programs, where tools/setup.sh keeps tools: a fresh clone finds what others have compiled. Each is a few kB, and JAX
+# names it by all that it is made of.
+COMPILED = Path(os.environ.get("SLIPWAY_CACHE") or Path(_CACHES, "slipway"), "compiled")
 # Compiling takes half of a small run's processor time, and LLVM's optimisations most of that; no test needs them.
-COMPILED = ROOT / ".slipway" / "suite" / "compiled"  # programs, of this run of the tests and of the next
 XLA_FLAGS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 

@@ -3,7 +3,8 @@
 `make soak N=40 SEED=1` lives N of them: two hosts, real MaxText, on small file systems in user and mount namespaces. In
 half of them each host is a slice, in the others both are one; a quarter have their checkpoints in an emulated bucket.
 What comes when is drawn by seed and number, so that a life can be lived again alone; lives that are done are in a file
-and are not lived again. The last line says how many were bit-equal.
+and are not lived again. The last line says how many were bit-equal. `make test` has a few short ones: fewer steps and
+harms, else the same.
 """
 
 from __future__ import annotations
@@ -34,16 +35,26 @@ from training.data.identity import read_manifest
 from training.exit_codes import ExitCode
 from training.run_spec import DataSpec, MaxTextValue, RunSpec
 
-STEPS, SAVE_EVERY, HOSTS = 60, 7, 2
+HOSTS = 2
 STANDSTILL_S = 10
 _UNFINISHED = "orbax-checkpoint-tmp"  # in the name of what a save has not finished
 
-_FIELDS = TINY | {
-    "dropout_rate": 0.1,
-    "checkpoint_period": SAVE_EVERY,
-    "eval_interval": 2 * SAVE_EVERY,
-    "learning_rate_schedule_steps": 1000,
-}
+
+@dataclass(frozen=True)
+class Length:
+    """How long a life is, how often it saves, and how often it comes to harm at most."""
+
+    steps: int
+    save_every: int
+    most_harms: int
+
+    @property
+    def fields(self) -> dict[str, MaxTextValue]:
+        own = {"checkpoint_period": self.save_every, "eval_interval": 2 * self.save_every}
+        return TINY | {"dropout_rate": 0.1, "learning_rate_schedule_steps": 1000} | own
+
+
+LONG, SHORT = Length(60, 7, 3), Length(32, 8, 2)
 
 
 @dataclass(frozen=True)
@@ -167,6 +178,7 @@ class Lives:
 
     directory: Path
     seed: int
+    length: Length = LONG
 
     def prepare(self) -> None:
         """What all lives share, once."""
@@ -180,7 +192,7 @@ class Lives:
     def live(self, number: int) -> str:
         """Empty, or what differs."""
         dice = random.Random(f"{self.seed} {number}")
-        steps = sorted(dice.sample(range(2, STEPS - 5), dice.randint(1, 3)))
+        steps = sorted(dice.sample(range(2, self.length.steps - 5), dice.randint(1, self.length.most_harms)))
         harms = [(dice.choice(HARMS), dice.randrange(HOSTS)) for _ in steps]
         slices, in_bucket = dice.choice((1, HOSTS)), dice.random() < _SHARE_IN_BUCKETS
         expected = self._without_harm(slices)
@@ -197,16 +209,16 @@ class Lives:
             with bucket or contextlib.nullcontext():
                 for step, (harm, victim) in zip(steps, harms, strict=True):
                     harm = lose_bucket if bucket and harm in _OF_A_DISK else harm
-                    told.append(f"{harm.__name__} of host {victim} at step {step}")
                     trial = dataclasses.replace(trial, hosts=cluster.start(spec), victim=victim)
                     _wait_for_step(trial.hosts, step)
                     harm(trial)
                     trial.end()
+                    told.append(f"{harm.__name__} of host {victim} at step {step}{_last_words(trial.hosts)}")
                 for host in cluster.run(spec):
                     assert host.process.returncode == ExitCode.FINISHED, host.log[-4000:]
                 for host in cluster.run(spec):
                     assert str(host.status.reason).startswith("nothing left to train"), host.log[-4000:]
-            found = _differences(expected, _curves(trial.records(), trial.not_compared))
+            found = _differences(expected, _curves(trial.records(), trial.not_compared), self.length.steps - 1)
         finally:
             cluster.clean_up()
             self._unmount(disk)
@@ -236,7 +248,9 @@ class Lives:
     def _spec(self, slices: int, output: str) -> RunSpec:
         data = self.directory / "data"
         content = DataSpec(str(data), read_manifest(data).content, 2)
-        return RunSpec("soak", "run", "cpu", slices, HOSTS // slices, 2, STEPS, output, content, _FIELDS)
+        return RunSpec(
+            "soak", "run", "cpu", slices, HOSTS // slices, 2, self.length.steps, output, content, self.length.fields
+        )
 
     def _disk(self, name: str) -> Path:
         disk = self.directory / f"{name} disk"
@@ -259,6 +273,12 @@ def _wait_for_step(hosts: list[LaunchedHost], step: int) -> None:
     wait_until(f"step {step}", lambda: all(there(host) for host in hosts), PATIENCE_S)
 
 
+def _last_words(hosts: list[LaunchedHost]) -> str:
+    """Of those that have had one, why they ended."""
+    ended = [(index, host.status) for index, host in enumerate(hosts) if host.phase and host.phase.final]
+    return "".join(f" ({index} {status.phase}: {status.reason})" for index, status in ended)
+
+
 _CURVES = {"learning/loss": "loss", "eval/avg_loss": "held-out loss"}
 
 
@@ -277,12 +297,14 @@ def _curves(
     ]
 
 
-def _differences(reference: list[list[tuple[str, int, float]]], found: list[list[tuple[str, int, float]]]) -> str:
+def _differences(
+    reference: list[list[tuple[str, int, float]]], found: list[list[tuple[str, int, float]]], last: int
+) -> str:
     """A step at which a host was stopped or killed may be missing, the last one may not."""
     wrong: list[str] = []
     for host, (expected, got) in enumerate(zip(reference, found, strict=True)):
         values = {(curve, step): value for curve, step, value in expected}
-        missing = {(curve, STEPS - 1) for curve in _CURVES.values()} - {(curve, step) for curve, step, _ in got}
+        missing = {(curve, last) for curve in _CURVES.values()} - {(curve, step) for curve, step, _ in got}
         wrong += [f"host {host} has no {curve} of step {step}" for curve, step in sorted(missing)]
         wrong += [
             f"host {host}: {curve} of step {step} is {value}, not {values.get((curve, step))}"
@@ -298,8 +320,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first life")
     parser.add_argument("--directory", type=Path, required=True, help="kept between calls; made where it is missing")
+    parser.add_argument("--short", action="store_true", help="shorter lives; not in a directory of long ones")
     options = parser.parse_args(arguments)
-    lives = Lives(options.directory.absolute(), options.seed)
+    lives = Lives(options.directory.absolute(), options.seed, SHORT if options.short else LONG)
     lives.prepare()
     done = lives.directory / f"seed-{options.seed}.json"
     results: dict[str, str] = json.loads(done.read_text()) if done.exists() else {}

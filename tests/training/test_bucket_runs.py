@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from infra.emulators.object_store import StoreFaultKind
-from tests.training.cluster import COMPILED, Cluster, LaunchedHost, losses, wait_until
+from tests.training.cluster import (
+    COMPILED,
+    ROOT,
+    Cluster,
+    LaunchedHost,
+    losses,
+    plain_environment,
+    wait_until,
+)
 from tests.training.emulated_bucket import OUTPUT, EmulatedBucket
 from tests.training.tiny import TINY
+from training import bucket_clients
+from training.checkpoints import COMMITTED, checkpoint_directory
 from training.endings import Cause
 from training.exit_codes import ExitCode
 from training.host_status import Phase
+from training.plan import Plan
 from training.run_spec import RunSpec
 
 STEPS, SAVE_EVERY = 20, 4
@@ -103,3 +117,91 @@ def test_what_a_bucket_answers_one_host_ends_both_by_its_name(
         assert (host.status.phase, host.status.cause) == (Phase.FAILED, cause)
         assert ("; the previous checkpoint stands" in told[index]) == (kind is not StoreFaultKind.LOST)
     assert bucket.completed() > SAVE_EVERY
+
+
+CHECKPOINTS = checkpoint_directory(OUTPUT, "run")
+SAVES = """
+import sys
+import numpy, orbax.checkpoint as ocp
+with ocp.CheckpointManager(sys.argv[1]) as manager:
+    for step in range(5, 9):
+        manager.save(step, args=ocp.args.StandardSave({"weights": numpy.full(4, float(step))}))
+"""
+# What host 0 does at a start, and what Orbax finds then, by way of the same clients.
+BEGINS = """
+import sys
+from pathlib import Path
+import orbax.checkpoint as ocp
+from training.plan import load
+from training.trainer import set_spoiled_aside
+plan = load(Path(sys.argv[1]))
+set_spoiled_aside(plan)
+with ocp.CheckpointManager(plan.checkpoints) as manager:
+    step = manager.latest_step()
+    print("resumes", step, manager.restore(step, args=ocp.args.StandardRestore())["weights"][0])
+"""
+
+
+def python(bucket: EmulatedBucket, host: int, script: str, argument: str) -> subprocess.Popen[str]:
+    """With the clients of a host."""
+    environ = bucket.environ[host] | bucket_clients.environment(60) | {"JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", script, argument]
+    return subprocess.Popen(command, cwd=ROOT, env=plain_environment() | environ, stdout=subprocess.PIPE, text=True)
+
+
+def said_by(process: subprocess.Popen[str]) -> list[str]:
+    """To its end, which is a good one."""
+    said, _ = process.communicate()
+    assert process.returncode == 0
+    return said.splitlines()
+
+
+def spoiled_from_seven(directory: Path) -> Path:
+    """The plan of a run whose record says so."""
+    record = directory / "host-0.jsonl"
+    losses = {6: 5.0, 7: 5.0, 8: 5.0}
+    lines = [{"step": step, "learning/loss": loss, "learning/param_norm": 30.0} for step, loss in losses.items()]
+    lines[1]["learning/param_norm"] = float("inf")
+    record.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    plan = Plan(0, 1, "h:1", 1, 1, 9, 64, CHECKPOINTS, "", str(record), 30, 600, 60, 0, 0.0, "", {})
+    return plan.save(directory)
+
+
+def objects(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+
+
+# Which calls move an object, and whether the account has the right to `moveTo`, without which it is copied and removed.
+MOVES = {"moved": ("POST", "/moveTo/", True), "copied": ("DELETE", "checkpoints%2F8%2F", False)}
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("how", MOVES)
+def test_what_a_kill_leaves_of_setting_checkpoints_aside_is_not_resumed_and_the_next_start_finishes_it(
+    bucket: EmulatedBucket, tmp_path: Path, how: str
+) -> None:
+    """A bucket renames no folder: each object is one call, or two, and those of a checkpoint are sent at once."""
+    assert said_by(python(bucket, 0, SAVES, CHECKPOINTS)) == []
+    whole = objects(bucket.checkpoints / "8")
+    plan = spoiled_from_seven(tmp_path)
+    method, call, may_move = MOVES[how]
+    held = bucket.servers[0].fail(StoreFaultKind.HOLD, method, call, skip=6, times=10**9)
+    for server in bucket.servers if not may_move else ():
+        server.fail(StoreFaultKind.DENIED, "POST", "/moveTo/", times=10**9)
+    with python(bucket, 0, BEGINS, str(plan)) as killed:
+        wait_until("a call that waits", lambda: held.held.is_set() or killed.poll() is not None)
+        killed.kill()
+    aside = bucket.checkpoints.parent / "set-aside"
+    left, gone = objects(bucket.checkpoints / "8"), objects(aside / "8")
+    assert left and gone and left | gone == whole - {COMMITTED}, "a half each, and none has the mark"
+    assert bucket.completed() == 8, "the next restore, of a host that knows nothing of a bad step, is of 7, not of 8"
+    again = python(bucket, 1, BEGINS, str(plan))  # at a server of its own, whose calls nobody holds
+    assert said_by(again) == [
+        "slipway: the parameter norm of step 7 is inf (the loss was usually 5): "
+        f"set aside checkpoint 7, 8 ({OUTPUT}/run/set-aside)",
+        "resumes 6 6.0",
+    ]
+    assert sorted(path.name for path in bucket.checkpoints.iterdir() if objects(path)) == ["5", "6"]
+    assert COMMITTED in objects(aside / "7") and len(objects(aside / "7")) == len(whole)
+    assert objects(aside / "8") | objects(aside / "8.1") == whole - {COMMITTED}
+    assert (aside / "8.1.txt").read_text() == (aside / "7.txt").read_text()

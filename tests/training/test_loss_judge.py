@@ -31,18 +31,20 @@ EVALUATION = {"step": 7.0, "eval/total_loss": NAN, "eval/avg_loss": NAN}
 
 
 @pytest.mark.parametrize(
-    ("bad", "quantity"),
+    ("bad", "quantity", "spoiled"),
     [
-        (line(7, loss=NAN), "loss"),
-        (line(7, loss=INF), "loss"),
-        (line(7, grad_norm=NAN), "gradient norm"),
-        (line(7, param_norm=INF), "parameter norm"),
+        (line(7, loss=NAN), "loss", 6),
+        (line(7, loss=INF), "loss", 6),
+        (line(7, grad_norm=NAN), "gradient norm", 7),
+        (line(7, param_norm=INF), "parameter norm", 7),
     ],
 )
-def test_the_first_step_with_a_number_that_is_none_spoils_its_checkpoint(bad: dict[str, Any], quantity: str) -> None:
+def test_the_first_step_with_a_number_that_is_none_spoils_its_checkpoint_and_a_loss_the_one_that_gave_it(
+    bad: dict[str, Any], quantity: str, spoiled: int
+) -> None:
     found = first_bad([*lines(0, 7), EVALUATION, bad, line(8, NAN, NAN, NAN)], FINITE)
     assert found is not None
-    assert (found.step, found.quantity, found.usual, found.spoiled) == (7, quantity, 5.0, 7)
+    assert (found.step, found.quantity, found.usual, found.spoiled) == (7, quantity, 5.0, spoiled)
 
 
 def test_it_is_said_with_its_value_and_what_was_usual() -> None:
@@ -63,9 +65,9 @@ def test_numbers_that_a_run_has_gone_back_behind_do_not_count() -> None:
 @pytest.mark.parametrize(
     ("record", "spoiled"),
     [
-        ([line(8, loss=NAN)], 7),
-        ([*lines(0, 4), line(8, loss=NAN)], 7),
-        ([*lines(0, 8), line(8, loss=NAN)], 8),
+        ([line(8, param_norm=INF)], 7),
+        ([*lines(0, 4), line(8, param_norm=INF)], 7),
+        ([*lines(0, 8), line(8, param_norm=INF)], 8),
         ([line(0, loss=NAN)], 0),
     ],
     ids=["a record that is gone", "one with a gap", "one without", "the first step"],
@@ -79,7 +81,7 @@ def test_a_checkpoint_that_gives_no_numbers_at_once_is_spoiled_unless_its_own_st
 
 def test_a_spike_is_a_multiple_of_the_median_of_the_losses_before() -> None:
     record = [*lines(0, 20), line(20, loss=14.9), line(21, loss=15.1)]
-    assert first_bad(record, Bounds(spike=3.0)) == BadStep(21, "loss", 15.1, 5.0, 21)
+    assert first_bad(record, Bounds(spike=3.0)) == BadStep(21, "loss", 15.1, 5.0, 20)
     assert first_bad(record, Bounds(spike=None)) is None
 
 
@@ -87,7 +89,7 @@ def test_what_is_usual_follows_the_run_and_a_beginning_has_none() -> None:
     """After 64 steps the losses of the beginning do not count; of few nothing is usual yet."""
     assert first_bad([line(0, loss=1.0), line(1, loss=9.0)], Bounds(spike=3.0)) is None
     falling = [line(step, loss=100.0 if step < 64 else 5.0) for step in range(128)]
-    assert first_bad([*falling, line(128, loss=16.0)], Bounds(spike=3.0)) == BadStep(128, "loss", 16.0, 5.0, 128)
+    assert first_bad([*falling, line(128, loss=16.0)], Bounds(spike=3.0)) == BadStep(128, "loss", 16.0, 5.0, 127)
 
 
 def test_a_bound_that_is_set_later_takes_nothing_back() -> None:

@@ -150,7 +150,7 @@ def test_a_step_beyond_its_bounds_is_told_by_what_was_usual_before_this_start(tm
     assert told == []
     append(source, **{"step": 17.0, "learning/loss": 16.0})
     observer.refresh(2.0)
-    assert told == [BadStep(17, "loss", 16.0, 5.0, 17)]
+    assert told == [BadStep(17, "loss", 16.0, 5.0, 16)]
 
 
 def test_half_a_line_of_an_earlier_start_does_not_spoil_the_next_one(tmp_path: Path) -> None:

@@ -18,10 +18,8 @@ import pytest
 from array_record.python.array_record_module import ArrayRecordWriter
 from maxtext.input_pipeline.protos import example_pb2
 
-from tests.training.cluster import COMPILED, PATIENCE_S, ROOT, XLA_FLAGS, Cluster, free_port, losses, plain_environment
+from tests.training.cluster import PATIENCE_S, ROOT, XLA_FLAGS, free_port, plain_environment
 from tests.training.patched_maxtext import INSTALLED, patch_into
-from training.exit_codes import ExitCode
-from training.run_spec import MaxTextValue, RunSpec
 
 
 @dataclass(frozen=True)
@@ -68,11 +66,15 @@ def patched(tmp_path_factory: pytest.TempPathFactory) -> MaxText:
 
 CONFIG = """
 import json, sys
-import maxtext
 import jax
 import numpy as np
-from maxtext.configs import pyconfig
-from maxtext.utils import maxtext_utils
+from training.maxtext_imports import quick
+with quick():
+    import maxtext
+    from maxtext.configs import pyconfig
+    from maxtext.input_pipeline import input_pipeline_interface
+    from maxtext.trainers.pre_train import train
+    from maxtext.utils import maxtext_utils
 def configured(*fields):
     return pyconfig.initialize(["", maxtext.__path__[0] + "/configs/base.yml", *fields])
 def answer(value):
@@ -93,7 +95,6 @@ MESH = (
     CONFIG
     + """
 from jax.experimental import mesh_utils
-from maxtext.trainers.pre_train import train
 address, index, *fields = sys.argv[1:]
 jax.distributed.initialize(address, 2, int(index), cluster_detection_method="deactivate")
 config, recorder = train.initialize(["", maxtext.__path__[0] + "/configs/base.yml", *fields])
@@ -112,7 +113,7 @@ def run_on_two_processes(maxtext: MaxText, directory: Path) -> list[str]:
 
 
 def test_two_processes_are_two_slices(patched: MaxText, tmp_path: Path) -> None:
-    """Each process of four devices is a slice: data parallel between them, FSDP inside."""
+    """Each process of four devices is a slice: data parallel between them, FSDP inside. test_lives.py trains so."""
     for output in run_on_two_processes(patched, tmp_path):
         (mesh,) = answers(output) or pytest.fail(output[-4000:])
         assert {axis: size for axis, size in mesh["axes"].items() if size > 1} == {"data": 2, "fsdp": 4}
@@ -123,28 +124,6 @@ def test_without_the_patch_cpu_devices_make_no_slices(tmp_path: Path) -> None:
     for output in run_on_two_processes(MaxText(), tmp_path):
         assert not answers(output)
         assert "Number of slices 1 must equal the product of dcn_mesh_shape" in output
-
-
-def test_run_of_two_slices_trains_through_launch(patched: MaxText, tmp_path: Path) -> None:
-    """A slice of one host and another, as `slices: 2` of a stack makes them, without a field of the mesh in it.
-
-    Of several hosts a slice: test_slice_can_be_several_processes_or_a_part_of_one.
-    """
-    sizes = ("base_", "head", "vocab", "per_device", "max_")
-    maxtext: dict[str, MaxTextValue] = {"attention": "dot_product"}
-    for name, _, size in (field.partition("=") for field in TINY if field.startswith(sizes)):
-        maxtext[name] = int(size)
-    spec = RunSpec("test", "run", "cpu", 2, 1, 2, 2, str(tmp_path / "out"), None, maxtext)
-    cluster = Cluster(tmp_path, COMPILED)
-    try:
-        hosts = cluster.run(spec, {"PYTHONPATH": str(patched.directory)})
-    finally:
-        cluster.clean_up()
-    for host in hosts:
-        assert host.process.returncode == ExitCode.FINISHED, host.log[-4000:]
-        assert "shape (1, 2, 1, 2, 1" in host.log  # data parallel over the slices, FSDP inside
-    found = [losses(tmp_path / "out", "run", host) for host in range(2)]
-    assert sorted(found[0]) == [0, 1] and found[0] == found[1]
 
 
 LAYOUT = (
@@ -197,7 +176,6 @@ PACKED = [
 BATCHES = (
     CONFIG
     + """
-from maxtext.input_pipeline import input_pipeline_interface
 for fields in json.loads(sys.argv[1]):
     config = configured(*fields)
     mesh = jax.sharding.Mesh(maxtext_utils.create_device_mesh(config), config.mesh_axes)

@@ -29,11 +29,11 @@ TINY: dict[str, MaxTextValue] = {
 
 
 def prepared_text(root: Path, directory: Path) -> DataSpec:
-    """Sixty documents, written into `root` and prepared into `directory` by training.data itself."""
+    """Sixty documents, one of them held out: written into `root`, prepared into `directory` by training.data itself."""
     words = [f"word{n % 97} and number {n * 7919 % 1000}." for n in range(12000)]
     for document in range(60):
         (root / f"{document}.txt").write_text(" ".join(words[document * 200 : (document + 1) * 200]))
     command = [sys.executable, "-m", "training.data.prepare", f"{root}/*.txt", "--out", str(directory)]
-    command += ["--vocab-size", str(VOCABULARY), "--record-bytes", "512", "--heldout-fraction", "0.05"]
+    command += ["--vocab-size", str(VOCABULARY), "--record-bytes", "512", "--heldout-fraction", "0.02"]
     subprocess.run([*command, "--processes", "1"], cwd=ROOT, check=True, capture_output=True)
     return DataSpec(str(directory), read_manifest(directory).content, 2)

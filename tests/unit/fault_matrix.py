@@ -213,6 +213,7 @@ ANSWERS: dict[str, Verb] = {
     "appears late": Verb(_nothing, _up, FEW, _late(Hidden.GET)),
     "is listed late": Verb(_nothing, _up, FEW, _late(Hidden.LIST)),
     "is deleted late": Verb(_nothing, _up, FEW, _late(Hidden.DELETE)),
+    "the next one is listed late": Verb(_suspended, _up, FEW, _late(Hidden.LIST)),
     "project is an id": Verb(_suspended, _up, FEW, Behaviour(project_numbers=False)),
     "operations say more": Verb(_relabelled, _up, FEW, Behaviour(extras_in_operations=True)),
     "another's update": Verb(_beside_anothers_update, _up, FEW),
@@ -270,6 +271,8 @@ def start_of(verb: str) -> Start:
         begun = (copy.deepcopy(api.cloud.ledger.snapshot()), copy.deepcopy(stack.state), stack.request, stack.owner)
         made = len(api.calls)
         ALL[verb].act(stack)
+        for project in ("p", "p2"):
+            tpu_cleanup.settle_s(project, stack.label)  # forgets what this process has deleted: a case's has nothing
         return Start(*begun, tuple(api.calls[made:]))
 
 

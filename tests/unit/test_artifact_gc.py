@@ -17,6 +17,7 @@ from infra.artifacts.layout import bundle_key, object_key, objects_of, sums_text
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import Entry, StoreError
 from infra.providers.inputs import StoredBundleInputs
+from infra.providers.stack_guard_resource import new_identity
 from infra.providers.stored_bundle_resource import StoredBundleResource
 from infra.runs import named_artifacts
 from infra.runs.named_artifacts import by_deployment, by_record, by_records, by_stacks
@@ -260,7 +261,7 @@ def test_a_clone_takes_back_its_own_word_and_not_that_of_another(tmp_path: Path)
     begun = uses.Use("bob", "v6e-32", identifier(1), identifier(3))
     for use in (mine, theirs, begun):
         uses.record(store, use)
-    assert uses.forget(store, mine.user, mine) == 1
+    uses.forget(store, mine)
     assert set(uses.of_entries(store.entries())) == {theirs, begun}
 
 
@@ -270,7 +271,8 @@ def test_what_another_clone_has_begun_stays_when_this_one_has_another_bundle_or_
     def using(number: int, state: str) -> StoredBundleInputs:
         bundle = identifier(number)
         open_store(tmp_path).put(bundle_key(bundle), Path(__file__))
-        return StoredBundleInputs(str(tmp_path), bundle, "", identifier(1), "", "", "bob/v6e-32", state)
+        user = {"user": "bob/v6e-32", "state": state}
+        return StoredBundleInputs(str(tmp_path), bundle, "", identifier(1), lock="", model_file="", **user)
 
     def left() -> set[tuple[str, str]]:
         return {(use.bundle, use.state) for use in uses.of_entries(open_store(tmp_path).entries())}
@@ -293,5 +295,21 @@ def test_what_is_forgotten_is_of_that_stack_alone(tmp_path: Path) -> None:
     mine, longer = (uses.Use("bob", stack, identifier(1), identifier(2)) for stack in ("v6e-32", "v6e-32--mine"))
     for use in (mine, longer):
         uses.record(store, use)
-    assert uses.forget(store, mine.user) == 1
+    assert uses.forget_user(store, mine.user) == 1
     assert list(store.keys(uses.PREFIX)) == [longer.key]
+
+
+def test_owners_of_one_label_are_not_forgotten_for_each_other(tmp_path: Path) -> None:
+    """`--forget` took the word of whoever has the same label: next the wheels of a colleague's hosts were offered."""
+    store = open_store(tmp_path)
+    dot, dash = (
+        uses.Use("a-b-x-com", "v6e-32", identifier(1), identifier(2), new_identity(owner))
+        for owner in ("a.b@x.com", "a-b@x.com")
+    )
+    for use in (dot, dash):
+        uses.record(store, use)
+    with pytest.raises(StoreError, match="2 owners have the label 'a-b-x-com'; give the owner as the stack file"):
+        uses.forget_user(store, dot.user)
+    assert set(uses.of_entries(store.entries())) == {dot, dash}
+    assert uses.forget_user(store, "a.b@x.com/v6e-32") == 1
+    assert list(store.keys(uses.PREFIX)) == [dash.key]

@@ -29,8 +29,8 @@ from infra.preview.fit.verdict import FitVerdict, Traffic, VerdictError, from_te
 from infra.preview.stack_plan import decide
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.settings import FitCheck, Settings, SettingsError, any_from_file, from_file, stack_names
-from infra.targets.places import Places
+from infra.stack_file.settings import FitCheck, SettingsError, any_from_file, from_file, stack_names
+from infra.targets.local.settings import LocalSettings
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
 SIZES = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
@@ -358,25 +358,24 @@ def test_the_block_has_the_verdict_and_an_unknown_one_stops_only_up() -> None:
     assert decide(real.model_copy(update={"fit": FitCheck.UNCHECKED}), buying=True)
 
 
-class OwnedCluster(Settings):
+class OwnMachine(LocalSettings):
     """A stack that nobody pays for, on accelerators."""
 
-    @property
-    def places(self) -> Places:
-        return self.placed("/artifacts", "/runs")
+    def check_place(self) -> None:
+        """Any will do."""
 
 
 def test_a_stack_that_costs_nothing_is_judged_too_where_its_platform_has_a_judge() -> None:
     keys = ("stack", "target", "accelerator", "steps", "data", "training")
-    values = {key: getattr(any_from_file("v6e-32"), key) for key in keys}
-    assert any(notice.startswith("fit: 7.") for notice in decide(OwnedCluster(**values), buying=True).notices)
+    values: dict[str, Any] = {key: getattr(any_from_file("v6e-32"), key) for key in keys} | {"target": "local"}
+    assert any(notice.startswith("fit: 7.") for notice in decide(OwnMachine(**values), buying=True).notices)
     larger = values["training"] | {"per_device_batch_size": 7}
     with pytest.raises(SettingsError, match=r"llama3.1-8b fits is unknown: not compiled yet; run `slipway fit v6e-32`"):
-        decide(OwnedCluster(**values | {"training": larger}), buying=True)
-    assert decide(OwnedCluster(**values | {"training": larger, "fit": "unchecked"}), buying=True)
+        decide(OwnMachine(**values | {"training": larger}), buying=True)
+    assert decide(OwnMachine(**values | {"training": larger, "fit": "unchecked"}), buying=True)
     gpu = values | {"accelerator": "h100-1", "training": values["training"] | {"per_device_batch_size": 128}}
     with pytest.raises(SettingsError, match=r"llama3.1-8b does not fit h100-1: out of memory: "):
-        decide(OwnedCluster(**gpu))
+        decide(OwnMachine(**gpu))
     assert not any("fit:" in notice for notice in decide(from_file("local"), buying=True).notices)
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from infra.vm_hosts.guest_report import Failure, Readiness, Report, parse, readiness
+from infra.vm_hosts.guest_report import HostFailure, Readiness, Report, parse, readiness
 from training.host_status import HostStatus, Phase
 
 
@@ -26,14 +26,14 @@ def test_hosts_are_ready_once_they_compile_with_this_bundle() -> None:
 def test_what_systemd_starts_again_is_no_end(code: int | None, final: bool) -> None:
     """RestartPreventExitStatus of startup.sh."""
     failed = said("failed", started=7.0, updated=8.0, exit_code=code)
-    assert readiness([said("training"), failed], "b").failures == (Failure(1, "no luck", final, 7.0),)
+    assert readiness([said("training"), failed], "b").failures == (HostFailure(1, "no luck", final, 7.0),)
 
 
 def test_a_host_that_has_failed_with_the_bundle_before_says_so() -> None:
     """Nothing starts it again with this one."""
     failed = said("failed", "a", started=7.0, updated=8.0, exit_code=1)
     reason = "no luck (with bundle a; it takes b at its next boot)"
-    assert readiness([failed], "b").failures == (Failure(0, reason, final=True),)
+    assert readiness([failed], "b").failures == (HostFailure(0, reason, final=True),)
 
 
 @pytest.mark.parametrize("half", ["", "{", "[]", "1", '{"status": null}', '{"status": "training"}', '{"bundle": "b"}'])

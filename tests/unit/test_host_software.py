@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from infra.components.stored_software import stored_software_args
+from infra.host_software.bundle import collect
 from infra.host_software.derive import compile_environment, host_software
+from infra.host_software.wheels import pythons
+from infra.paths import TRAINING as ROOT_TRAINING
 from infra.runs import run_plan
 from infra.stack_file import settings
 from infra.stack_file.settings import Settings, SettingsError
+from tests.python_archive import NAME, python_archive
 from training.run_spec import RunSpec
 
 VALUES = {"target": "local", "accelerator": "cpu-8", "steps": 10, "data": "synthetic"}
@@ -48,11 +52,16 @@ def test_overlay_is_named_with_its_hash(tmp_path: Path) -> None:
 
 
 def test_an_archive_of_python_is_part_of_the_wheelhouse_and_of_its_build(tmp_path: Path) -> None:
-    archive = tmp_path / "python.tar.gz"
-    archive.write_bytes(b"a python")
+    archive = python_archive(tmp_path)
     made, plain = stack(python_archive=str(archive)), stack()
     software = host_software(made, planned(made, tmp_path), tmp_path)
     assert software.build_arguments[-2:] == ["--python-archive", str(archive)]
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    locked = pythons.locked_python()
+    assert software.notices[1] == f"python: {NAME} (sha256 {digest[:12]}), which is not the locked release ({locked})"
+    sum_line = f"{digest}  {NAME}\n"
+    assert collect(ROOT_TRAINING, software.contents).files["python.sha256"] == sum_line.encode()
+    assert stored_software_args(software, "gs://b").bundle.python == sum_line
     assert software.wheelhouse.id != host_software(plain, planned(plain, tmp_path), tmp_path).wheelhouse.id
     assert (
         compile_environment(made, "cpu", tmp_path).id
@@ -64,7 +73,10 @@ def test_an_archive_of_python_is_part_of_the_wheelhouse_and_of_its_build(tmp_pat
     ("more", "said"),
     [
         ({"overlay": "/nowhere"}, "overlay /nowhere holds no wheel"),
-        ({"python_archive": "nowhere.tar.gz"}, "python_archive is 'nowhere.tar.gz', which is no file"),
+        (
+            {"python_archive": "nowhere.tar.gz"},
+            "python_archive is 'nowhere.tar.gz', which is no file; give one, or `locked`",
+        ),
         (
             {"channel": "nightly"},
             "there is no training/locks/pylock.cpu-nightly.toml; make it with: make lock CHANNEL=ni",
@@ -75,6 +87,18 @@ def test_what_is_not_there_stops_the_preview(tmp_path: Path, more: dict[str, obj
     made = stack(None, **more)
     with pytest.raises(SettingsError, match=said.replace(".", r"\.").replace("*", r"\*")):
         host_software(made, planned(made, tmp_path), tmp_path)
+
+
+def test_hosts_that_have_no_python_get_the_locked_release(tmp_path: Path) -> None:
+    """TPU VMs, whatever their stack says; a compile on this machine does not depend on it."""
+    made = settings.from_file("v6e-32")
+    software = host_software(made, planned(made, tmp_path), tmp_path)
+    python, locked = software.wheelhouse.python, pythons.locked_python()
+    assert python and (python.name, python.sha256, python.path) == (locked.name, locked.sha256, None)
+    assert software.notices[1] == f"python: {locked} (sha256 {locked.sha256[:12]})"
+    assert software.build_arguments[-2:] == ["--python-archive", "locked"]
+    assert compile_environment(made, "tpu", tmp_path).python is None
+    assert host_software(stack(), planned(stack(), tmp_path), tmp_path).wheelhouse.python is None
 
 
 class TestModelFile:

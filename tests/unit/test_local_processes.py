@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.paths import StackPaths
+from infra.paths import ROOT, StackPaths
 from infra.targets.local import host_directory, processes
 from infra.targets.local.host_directory import HostRecord
 from infra.targets.local.hosts import LocalHosts
@@ -48,6 +48,18 @@ def test_everything_a_host_started_is_found_and_ended(root: Path) -> None:
     until(lambda: len(processes.labelled(root)) == 2, "the host and the process that left its session")
     assert processes.kill_all(root) == 2
     assert processes.labelled(root) == []
+
+
+def test_who_has_started_a_host_may_end_before_it_without_a_complaint(root: Path) -> None:
+    """`up` and `start` printed a ResourceWarning at exit for each host, where Python shows those."""
+    code = (
+        "import os, pathlib, sys; from infra.targets.local import processes\n"
+        "here = pathlib.Path(sys.argv[1]); processes.start_detached(['sleep', '600'], os.environ, here, here / 'log')"
+    )
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", code, str(root)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+    assert processes.kill_all(root) == 1
 
 
 def test_another_stacks_processes_are_out_of_reach(root: Path, tmp_path: Path) -> None:

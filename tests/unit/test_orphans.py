@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.commands.orphans import of_owner
-from infra.names import OWNER_LABEL, STATE_LABEL, label_value, owner_digest
+from infra.names import OWNER_LABEL, STATE_LABEL, label_value, of_owner, owner_digest
 from infra.targets.billed import Billed
 
 
@@ -27,7 +26,7 @@ def test_an_owner_whose_label_only_reads_the_same_is_left_alone(owner: str) -> N
 
 def test_a_label_is_taken_for_an_owner_where_it_is_one_owners() -> None:
     assert of_owner([DOT, OLD, left("other", "c@x.com")], "a-b-x-com") == [DOT, OLD]
-    with pytest.raises(ValueError, match="2 owners have the label 'a-b-x-com'; give --owner as the stack file has it"):
+    with pytest.raises(ValueError, match="2 owners have the label 'a-b-x-com'; give the owner as the stack file"):
         of_owner([DOT, DASH], "a-b-x-com")
 
 

@@ -204,7 +204,7 @@ def test_the_held_out_loss_is_compared_with_what_frequencies_alone_reach(
     deployed(paths, DataSpec(str(data), data.name, 1), logged)
     said = f"held-out loss 2.500 nats per token after step 10{comparison}"
     lines, ended = watched(paths)
-    assert said in lines[ended:]
+    assert lines[lines.index(said, ended) + 1] == "", "as below each part of the summary"
     (data / "manifest.json").unlink()
     lines, ended = watched(paths)
     assert not [line for line in lines[ended:] if line.startswith("held-out loss")], "the text is gone"

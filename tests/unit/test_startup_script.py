@@ -20,7 +20,6 @@ from infra.stack_file.settings import any_from_file, stack_names
 from infra.targets.tpu_vm.plan import host_script
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from infra.vm_hosts.startup_script import METADATA_LIMIT, HostScript, StartupScriptError, startup_script
-from tests.engine.project import until
 from tests.golden_files import GOLDEN, check_golden
 
 BOOTSTRAP = (TRAINING / "bootstrap.sh").read_text()
@@ -195,7 +194,6 @@ class BootedHost:
             "SLIPWAY_HOME": str(self.home),
             "SLIPWAY_UNITS": str(self.units),
             "SLIPWAY_HUGE_PAGES": str(self.huge_pages),
-            "SLIPWAY_REPORT_S": "0.05",
             "SLIPWAY_LOGS_S": "1",
             "GCE_METADATA_HOST": address,
             "SLIPWAY_SECRETS_ENDPOINT": f"http://{address}",
@@ -287,7 +285,8 @@ def test_training_finds_its_variables_and_secrets(host: BootedHost) -> None:
         (
             HostSecret("KEY", "projects/p/secrets/none/versions/latest"),
             1,
-            "secret projects/p/secrets/none/versions/latest has no value; add one with gcloud secrets versions add",
+            "secret projects/p/secrets/none/versions/latest has no value; "
+            "add one: gcloud secrets versions add none --project=p --data-file=-",
         ),
         (
             HostSecret("KEY", "projects/p/secrets/others/versions/latest"),
@@ -323,26 +322,18 @@ def test_an_optional_secret_without_a_value_is_left_out_and_said(host: BootedHos
 
 
 def test_each_phase_and_each_standstill_is_reported_once(host: BootedHost) -> None:
+    """Between two looks the training writes its next status, and after the last one the service is ended."""
     host.boot(startup_script(HOST, BOOTSTRAP))
-    said = host.home / "host" / "status.json"
-    reporter = subprocess.Popen(["bash", host.program("report.sh")], env=host.environ)
-    try:
-        until(lambda: len(Google.reports) == 1, "booting is reported")
-        status = {"phase": "training", "exit_code": None, "reason": None}
-        said.write_text(json.dumps(status) + "\n")
-        until(lambda: len(Google.reports) == 2, "training is reported")
-        said.write_text(json.dumps(status | {"still_since": 1.5}) + "\n")
-        until(lambda: len(Google.reports) == 3, "that it stands still is reported")
-        said.write_text(json.dumps(status | {"still_since": None}) + "\n")
-        until(lambda: len(Google.reports) == 4, "that it goes on is reported")
-        said.write_text(json.dumps(status | {"phase": "finished"}) + "\n")
-        until(lambda: len(Google.reports) == 5, "the end is reported")
-    finally:
-        reporter.kill()
-        reporter.wait()
+    training = {"phase": "training", "exit_code": None, "reason": None}
+    still, goes_on = training | {"still_since": 1.5}, training | {"still_since": None}
+    for number, status in enumerate([training, training, still, still, goes_on, training | {"phase": "finished"}]):
+        (host.home / f"status-{number}").write_text(json.dumps(status) + "\n")
+    next_status = f'cd "{host.home}"; set -- status-*; mv "$1" host/status.json || kill $PPID'
+    host.tool("sleep", next_status)
+    host.run(host.program("report.sh"))
     assert Google.reports[0] == {"bundle": BUNDLE, "status": {"phase": "booting"}}
-    phases = [report["status"]["phase"] for report in Google.reports]  # pyright: ignore
-    assert phases == ["booting", "training", "training", "training", "finished"]
+    said = [report["status"] for report in Google.reports[1:]]
+    assert said == [training, still, goes_on, training | {"phase": "finished"}]
 
 
 def journal_line(number: int, message: str) -> str:

@@ -8,16 +8,25 @@ import pytest
 from typer.testing import CliRunner
 
 from infra.commands.main import app
+from infra.emulated import TPU
 from infra.names import PLACEHOLDER_PROJECT
 from infra.operate import billed_places
 from infra.operate.live_view import summary
 from infra.operate.stack_status import stack_status
-from infra.stack_file.settings import every
+from infra.preview.stack_plan import decide
+from infra.providers import made_at
+from infra.providers.inputs import StackGuardInputs
+from infra.providers.resource import ResourceError
+from infra.providers.stack_guard_resource import StackGuardResource
+from infra.stack_file.cloud_settings import CloudSettings
+from infra.stack_file.settings import Settings, SettingsError, every, parts_unsaid
 from infra.stack_file.terms import Terms
 from infra.targets import registry
 from infra.targets.errors import NotOfferedError
 from infra.targets.hosts import Hosts, HostView
+from infra.targets.places import Places
 from infra.targets.registry import Target
+from tests.unit.tpu_stack import EmulatedContext
 from training.run_spec import RunSpec
 
 SPEC = RunSpec("s", "run", "cpu", 1, 1, 2, 10, "gs://ours", None, {"per_device_batch_size": 1, "max_target_length": 8})
@@ -84,6 +93,55 @@ def test_hosts_without_metrics_still_say_how_the_run_ended_and_where_it_lies() -
 def test_a_command_on_a_stack_whose_target_has_no_such_thing(words: list[str], sentence: str) -> None:
     done = CliRunner().invoke(app, words)
     assert (done.exit_code, done.output) == (2, f"error: {sentence}\n")
+
+
+class Half(CloudSettings, Settings):
+    """Paid for, as CloudSettings are, and without a word of limits."""
+
+    @property
+    def places(self) -> Places:
+        return self.placed("/artifacts", "/runs")
+
+
+class Unsaid(Terms):
+    """Leaves out what has to be said."""
+
+
+@pytest.mark.parametrize("target", [Target.LOCAL, Target.TPU_VM])
+def test_what_is_paid_for_cannot_go_without_limits(target: Target) -> None:
+    """Such a target's stacks were bought whatever they cost: what has no limits has none to pass."""
+    values = {"stack": "s", "target": target, "owner": "me", "project": "try-it", "accelerator": "v6e-8", "steps": 1}
+    with pytest.raises(SettingsError, match=f"stacks of target {target} are paid for, but their settings have no limi"):
+        decide(Half.model_validate(values | {"data": "synthetic"}))
+
+
+def test_settings_that_leave_something_out_are_found_before_they_are_asked() -> None:
+    """An AttributeError, or a TypeError of an abstract class, was all that a command said."""
+    assert parts_unsaid(Unsaid) == ["api", "billed_in", "offered_as", "places"]
+    assert [parts_unsaid(target.settings()) for target in registry.every()] == [[]] * len(Target)
+
+
+def test_a_guard_keeps_its_identity_whatever_changes() -> None:
+    """Without it nothing would be told apart, and `destroy` could not end what its state has made."""
+    kept = StackGuardResource().update(
+        EmulatedContext(print, [], 60), "p/s", {"identity": "i"}, StackGuardInputs("tpu-vm", "p", "s", "me")
+    )
+    assert kept == {"identity": "i"}
+
+
+def test_a_guard_asks_only_where_its_stack_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed `up` had left was looked for at another endpoint, not found there, and ran on."""
+    guard, state = StackGuardResource(), {"target": "tpu-vm", "place": "p", "stack": "s", "identity": "i"}
+    context = EmulatedContext(print, [], 60)
+    for here, elsewhere in (("http://127.0.0.1:1", "http://127.0.0.1:2"), ("http://127.0.0.1:1", ""), ("", "http://x")):
+        monkeypatch.setenv(TPU, here)
+        made = state | made_at.stamp(guard, state)
+        made_at.check(guard, context, "p/s", made)
+        monkeypatch.setenv(TPU, elsewhere)
+        with pytest.raises(
+            ResourceError, match=f"was made at {here or 'Google'}, but {elsewhere or 'Google'} would be"
+        ):
+            made_at.check(guard, context, "p/s", made)
 
 
 def test_a_google_project_is_asked_once_of_each_target_that_bills_there() -> None:

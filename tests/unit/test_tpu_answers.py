@@ -152,20 +152,64 @@ def guarded(api: TpuApi) -> Stack:
     return Stack(wanted(), api.advance, state={"guard": guard})
 
 
-def ask(api: TpuApi, stack: Stack, request: QueuedResourceInputs) -> None:
+def ask(api: TpuApi, stack: Stack, request: QueuedResourceInputs, zone: str = ZONES[0], made: str = "m") -> None:
     """As the stack's `up` does it, which is killed before the engine learns of it."""
     marks = {
-        "slipway-made": f"m-{fingerprint(request)}",
+        "slipway-made": f"{made}-{fingerprint(request)}",
         "slipway-state": stack.state["guard"]["outputs"]["identity"],
     }
-    asked = tpu_api.as_json(body(dataclasses.replace(request, labels=request.labels | marks), ZONES[0]))
-    tpu_api.create(context(api), request.parent(ZONES[0]), request.name, asked, "12345678-1234-1234-1234-123456789abc")
+    asked = tpu_api.as_json(body(dataclasses.replace(request, labels=request.labels | marks), zone))
+    tpu_api.create(context(api), request.parent(zone), request.name, asked, "12345678-1234-1234-1234-123456789abc")
 
 
-def test_a_state_that_asked_and_never_saw_waits_before_it_believes_that_nothing_is_there(api: TpuApi) -> None:
-    assert Known.of({"made": "m", "create_time": ""}).unseen
-    assert not Known.of({"made": "m", "create_time": "2026-12-01T00:00:00Z"}).unseen
-    assert not Known.of({}).unseen
+@pytest.mark.parametrize("hidden", Hidden)
+@pytest.mark.parametrize("then", ["up", "destroy"])
+@pytest.mark.parametrize("moved", [False, True], ids=["asked anew", "moved"])
+def test_killed_right_after_the_next_request_nothing_is_left_and_nothing_doubled(
+    start: Start, moved: bool, then: str, hidden: Hidden
+) -> None:
+    """`destroy` saw neither the request that the state knew nor the one after it, which ran on; `up` made a second."""
+    api = start(Behaviour(appears_after_s=20, hidden_from=hidden))
+    killed = Stack(wanted(), api.advance, wait=not moved)
+    if moved:
+        api.cloud.levers.stockout(ZONES[0], "v6e")
+    killed.up()
+    if not moved:
+        api.cloud.levers.preempt(next(iter(api.cloud.ledger.nodes)))
+    api.advance(60)
+    killed.refresh()
+    api.cloud.delete_request(wanted().path(ZONES[0]), force=True)
+    api.advance(60)
+    api.cloud.levers.set_capacity(ZONES[0], "v6e", None)
+    assert api.cloud.ledger.requests == {}
+    made = str(killed.state["request"]["outputs"]["made"])
+    ask(api, killed, wanted(), *((ZONES[1], made) if moved else ()))
+    if then == "up":
+        killed.wait = True
+        killed.up()
+        assert (len(api.cloud.ledger.requests), killed.changes()) == (1, [])
+    killed.destroy()
+    assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
+
+
+def test_what_runs_in_a_zone_that_was_closed_since_is_not_said_to_be_deleted(api: TpuApi) -> None:
+    """`destroy` passed the zone over and ended well, and the slice in it ran on."""
+    stack = Stack(wanted(), api.advance)
+    stack.up()
+    api.cloud.levers.refuse(ZONES[0], ZoneRefusal.LOCATION_POLICY)
+    with pytest.raises(ResourceError, match="us-east5-b has been closed to the project, and what was made there may"):
+        stack.destroy()
+    assert "request" in stack.state
+    api.cloud.levers.refuse(ZONES[0], None)
+    stack.destroy()
+    assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
+
+
+def test_a_state_that_asked_and_never_saw_waits_before_it_believes_that_nothing_is_there() -> None:
+    assert Known.of({"made": "m"}).on_its_way
+    assert Known.of({"made": "m", "state": "WAITING_FOR_RESOURCES"}).on_its_way
+    assert not Known.of({"made": "m", "state": "ACTIVE"}).on_its_way
+    assert not Known.of({}).on_its_way
 
 
 # --- what others write, and what the service mends ---
@@ -215,6 +259,19 @@ def test_a_preview_says_that_a_waiting_request_loses_its_place_and_what_can_be_p
     api.cloud.levers.set_capacity(ZONES[0], "v6e", None)
     stack.destroy()
     assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
+
+
+def test_a_request_that_gets_its_nodes_is_not_given_up_for_an_answer_that_says_nothing(api: TpuApi) -> None:
+    """It was deleted and asked for anew, at the end of the queue, though its preview had said that it is updated."""
+    stack = Stack(wanted(), api.advance, wait=False)
+    stack.up()
+    (request,) = api.cloud.ledger.requests.values()
+    while request.state != "PROVISIONING":
+        api.advance(0.5)
+    stack.request = wanted(metadata={"startup-script": "#! another"})
+    api.fail(FaultKind.EMPTY, "ListNodes")
+    stack.up()
+    assert list(api.cloud.ledger.requests.values()) == [request]
 
 
 def test_metadata_that_is_no_longer_wanted_goes(api: TpuApi) -> None:

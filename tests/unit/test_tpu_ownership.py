@@ -11,11 +11,12 @@ import pytest
 
 from infra.emulated import TPU
 from infra.emulators.tpu_api import Cloud, FaultKind, Timings, TpuApi
-from infra.names import OWNER_LABEL, STATE_LABEL
+from infra.names import MADE_LABEL, OWNER_LABEL, STACK_LABEL, STATE_LABEL
 from infra.providers.resource import ResourceError
+from infra.targets.tpu_vm.provider import tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_inputs import fingerprint
 from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim, age, tail, with_taker
-from tests.unit.tpu_stack import ZONES, Stack, labels_in, wanted
+from tests.unit.tpu_stack import ZONES, EmulatedContext, Stack, labels_in, wanted
 
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
 PATH = "projects/p/locations/us-east5-b/queuedResources/q-s"
@@ -159,6 +160,40 @@ def test_a_node_of_ours_whose_request_is_gone_makes_room_for_the_next(api: TpuAp
     assert len(numbers(api)) == 1
     assert list(api.cloud.ledger.nodes.values()) != [node]
     assert again.changes() == []
+
+
+def test_a_node_that_is_made_while_ours_of_its_name_is_waited_for_is_left_alone(api: TpuApi) -> None:
+    """It was deleted where it came in the last pause: whose it is was not asked again."""
+    again = killed(stack_of(api))
+    (node,) = api.cloud.ledger.nodes.values()
+    with api.lock:
+        api.cloud.ledger.requests.clear()
+    waited = 0.0
+
+    def advance(seconds: float) -> None:
+        nonlocal waited
+        waited += seconds
+        api.advance(seconds)
+        if waited >= tpu_cleanup.appears_s():
+            node.message.labels[STACK_LABEL] = "another"
+
+    again.advance = advance
+    assert "by stack another of alice" in refused(again)
+    assert list(api.cloud.ledger.nodes.values()) == [node]
+
+
+def test_a_node_that_is_made_while_another_of_its_name_is_deleted_is_left_alone(api: TpuApi) -> None:
+    stack_of(api).up()
+    (node,) = api.cloud.ledger.nodes.values()
+    made, another = node.message.labels[MADE_LABEL], copy.deepcopy(node)
+    another.message.labels[MADE_LABEL] = "another"
+
+    def advance(seconds: float) -> None:
+        api.advance(seconds)
+        api.cloud.ledger.nodes.setdefault(another.name, another)
+
+    tpu_cleanup.remove_node(EmulatedContext(advance, [], 600), node.name, made)
+    assert list(api.cloud.ledger.nodes.values()) == [another]
 
 
 # --- what a stack file asks to take over ---

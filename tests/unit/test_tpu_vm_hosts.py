@@ -97,6 +97,14 @@ def test_nodes_of_another_stack_are_not_this_ones(api: TpuApi, node: str) -> Non
     assert [view.name for view in TpuVmHosts("v6e-8").states()] == []
 
 
+@pytest.mark.parametrize("verb", ["stop", "start", "purge"])
+def test_a_verb_that_is_not_offered_is_refused_before_google_is_asked(api: TpuApi, verb: str) -> None:
+    """Who had no credentials was told of those, and not that there is no such verb."""
+    done = CliRunner().invoke(app, [verb, STACK])
+    assert done.output == f"error: the target of stack '{STACK}' does not offer `{verb}` (docs/runbook.md)\n"
+    assert (done.exit_code, api.calls) == (2, [])
+
+
 def test_a_watcher_asks_as_often_as_an_api_may_be_asked(api: TpuApi, node: str) -> None:
     now = 1000.0
     watched = TpuVmHosts(STACK, lambda: now)

@@ -14,17 +14,32 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from infra.artifacts.layout import REQUIREMENTS, object_key, objects_of, wheelhouse_key
+from infra.artifacts.layout import object_key, objects_of, sums_text, wheelhouse_key
 from infra.host_software import wheelhouses
-from infra.host_software.wheels.build import BuildError, build, pack_python
-from infra.host_software.wheels.fetch import FetchError, fetch_all
-from infra.host_software.wheels.identity import FETCHED_PYTHON, WheelhouseInputs, wheelhouse_inputs
+from infra.host_software.wheels import python_lock
+from infra.host_software.wheels.build import BuildError, build, make
+from infra.host_software.wheels.fetch import FetchError, Silent, fetch_all
+from infra.host_software.wheels.identity import WheelhouseInputs, wheelhouse_inputs
 from infra.host_software.wheels.locks import LockError
+from infra.host_software.wheels.made import made_sums, write_made
+from infra.host_software.wheels.python_made_here import pack_python
+from infra.host_software.wheels.pythons import (
+    ADVICE,
+    LOCKED,
+    MIRROR,
+    RELEASES,
+    HostPython,
+    LockedPython,
+    host_python,
+    lock_path,
+)
 from infra.host_software.wheels.selection import LockedFile, locked_files
-from infra.paths import TRAINING, UV
+from infra.paths import ARTIFACTS, TRAINING, UV
+from tests.python_archive import NAME, header, python_archive
 from training.data.hash_cache import HashCache
 
 
@@ -59,12 +74,14 @@ class Index:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
     def add(self, name: str, content: bytes, package: str = "", version: str = "1.0", sha256: str = "") -> LockedFile:
         self.files[f"/{name}"] = content
-        url = f"http://127.0.0.1:{self.server.server_address[1]}/{name}"
         digest = sha256 or hashlib.sha256(content).hexdigest()
-        return LockedFile(package or name.split("-")[0], version, url, digest, name.endswith(".tar.gz"))
+        return LockedFile(
+            package or name.split("-")[0], version, f"{self.url}/{name}", digest, name.endswith(".tar.gz")
+        )
 
 
 @pytest.fixture
@@ -76,12 +93,7 @@ def index() -> Iterator[Index]:
     made.server.server_close()
 
 
-class Silent:
-    def arrived(self, size: int) -> None:
-        pass
-
-    def finished(self, name: str) -> None:
-        pass
+UV_PROGRAM = b"#!/bin/sh\n"
 
 
 def wheel(name: str = "small", version: str = "1.0", content: str = "") -> bytes:
@@ -188,29 +200,26 @@ def locked(training: Path, files: list[LockedFile]) -> Path:
             kind = f"sdist = {kind}" if file.is_sdist else f"wheels = [{kind}]"
             text += f'[[packages]]\nname = "{file.package}"\nversion = "{file.version}"\n{kind}\n'
         (directory / f"pylock.{name}.toml").write_text(text)
+    write_made({"uv": hashlib.sha256(UV_PROGRAM).hexdigest()}, training)
     return training
 
 
 def inputs_of(training: Path, overlay: Path | None = None, python_archive: Path | None = None) -> WheelhouseInputs:
-    return wheelhouse_inputs("cpu", "stable", HashCache(None), overlay, python_archive, training)
+    python = host_python(str(python_archive), HashCache(None), training) if python_archive else None
+    return wheelhouse_inputs("cpu", "stable", HashCache(None), overlay, python, training)
 
 
-def fetching_python(training: Path) -> WheelhouseInputs:
-    return wheelhouse_inputs("cpu", "stable", HashCache(None), None, FETCHED_PYTHON, training)
-
-
-def uv_that(tmp_path: Path, *commands: str) -> Path:
-    """An executable in place of uv, which fetches a Python as told."""
-    path = tmp_path / "uv"
-    path.write_text("\n".join(("#!/bin/sh", *commands)) + "\n")
-    path.chmod(0o755)
-    return path
+def locking_python(training: Path, file: LockedFile) -> HostPython:
+    """The Python of a lock that names `file` of an index as if it were published."""
+    locked = LockedPython("3.12.9", "20260101", RELEASES + urlsplit(file.url).path, file.sha256)
+    lock_path(training).write_text(python_lock.text(locked, "uv-1.0.tar.gz", "list.json"))
+    return host_python(LOCKED, HashCache(None), training, training)
 
 
 def uv_wheel(index: Index) -> LockedFile:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr("uv-1.0.data/scripts/uv", b"#!/bin/sh\n")
+        archive.writestr("uv-1.0.data/scripts/uv", UV_PROGRAM)
     return index.add("uv-1.0-py3-none-any.whl", stream.getvalue())
 
 
@@ -219,9 +228,9 @@ def objects(artifacts: Path, inputs: WheelhouseInputs) -> dict[str, str]:
     return {name: digest for _, digest, name in (key.split("/") for key in keys)}
 
 
-def requirements(artifacts: Path, inputs: WheelhouseInputs) -> list[str]:
-    digest = objects(artifacts, inputs)[REQUIREMENTS]
-    return (artifacts / object_key(digest, REQUIREMENTS)).read_text().splitlines()
+def vouch(inputs: WheelhouseInputs, store: Path) -> None:
+    """As `slipway wheels lock` does."""
+    write_made(make(inputs, store, str(UV), Silent()), inputs.training)
 
 
 class TestBuild:
@@ -230,11 +239,11 @@ class TestBuild:
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
         made = build(inputs, tmp_path / "store", str(UV), Silent())
         assert made == objects(tmp_path / "store", inputs)
-        assert made.keys() == {"uv", REQUIREMENTS, file.name}
+        assert made.keys() == {"uv", file.name}
         for name, digest in made.items():
             content = (tmp_path / "store" / object_key(digest, name)).read_bytes()
             assert hashlib.sha256(content).hexdigest() == digest
-        assert requirements(tmp_path / "store", inputs) == [f"small==1.0 --hash=sha256:{file.sha256}"]
+        assert made[file.name] == file.sha256
 
     def test_sdist_is_built_into_a_wheel(self, index: Index, tmp_path: Path) -> None:
         """Its build back end lies in it, so that nothing is fetched."""
@@ -253,9 +262,9 @@ class TestBuild:
                 archive.addfile(member, io.BytesIO(text.encode()))
         file = index.add("source-1.0.tar.gz", stream.getvalue())
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
-        build(inputs, tmp_path / "store", str(UV), Silent())
-        digest = hashlib.sha256(wheel("source")).hexdigest()
-        assert requirements(tmp_path / "store", inputs) == [f"source==1.0 --hash=sha256:{digest}"]
+        vouch(inputs, tmp_path / "store")
+        made = build(inputs, tmp_path / "store", str(UV), Silent())
+        assert made["source-1.0-py3-none-any.whl"] == hashlib.sha256(wheel("source")).hexdigest()
 
     def test_sdist_that_does_not_build_is_named(self, index: Index, tmp_path: Path) -> None:
         file = index.add("broken-1.0.tar.gz", b"not an archive")
@@ -271,58 +280,55 @@ class TestBuild:
         (overlay / "small-2.0.dev1-py3-none-any.whl").write_bytes(wheel("small", "2.0.dev1"))
         training = locked(tmp_path / "training", [uv_wheel(index), file])
         plain, inputs = inputs_of(training), inputs_of(training, overlay)
-        build(inputs, tmp_path / "store", str(UV), Silent())
+        made = build(inputs, tmp_path / "store", str(UV), Silent())
         digest = hashlib.sha256(wheel("small", "2.0.dev1")).hexdigest()
         assert inputs.id != plain.id
-        assert requirements(tmp_path / "store", inputs) == [f"small==2.0.dev1 --hash=sha256:{digest}"]
+        assert made.keys() == {"uv", "small-2.0.dev1-py3-none-any.whl"}
+        assert inputs.overlay_sums == f"{digest}  small-2.0.dev1-py3-none-any.whl\n"
         assert f"/{file.name}" not in [path for path, _ in index.requests]
         assert [str(each) for each in inputs.overlay] == [
             f"small 2.0.dev1 (small-2.0.dev1-py3-none-any.whl, sha256 {digest[:12]})"
         ]
 
     def test_python_archive_is_an_object_and_part_of_the_id(self, index: Index, tmp_path: Path) -> None:
-        archive = tmp_path / "any name.tar.gz"
-        archive.write_bytes(b"an archive")
+        archive = python_archive(tmp_path)
         file = index.add("small-1.0-py3-none-any.whl", wheel())
         training = locked(tmp_path / "training", [uv_wheel(index), file])
         plain, inputs = inputs_of(training), inputs_of(training, python_archive=archive)
         build(inputs, tmp_path / "store", str(UV), Silent())
         assert inputs.id != plain.id
-        assert objects(tmp_path / "store", inputs)["python.tar.gz"] == hashlib.sha256(b"an archive").hexdigest()
-        archive.write_bytes(b"another one")
+        assert objects(tmp_path / "store", inputs)[NAME] == hashlib.sha256(archive.read_bytes()).hexdigest()
+        python_archive(tmp_path, header() + b"another one")
         assert inputs_of(training, python_archive=archive).id not in (plain.id, inputs.id)
+        with pytest.raises(BuildError, match=f"{NAME} has changed while the wheelhouse was built; run it again"):
+            build(inputs, tmp_path / "store", str(UV), Silent())
 
-    def test_python_comes_from_where_uv_gets_its_own(self, index: Index, tmp_path: Path) -> None:
-        file = index.add("small-1.0-py3-none-any.whl", wheel())
-        inputs = fetching_python(locked(tmp_path / "training", [uv_wheel(index), file]))
-        uv = uv_that(
-            tmp_path,
-            'while [ "$1" != --install-dir ]; do shift; done',
-            'mkdir -p "$2/cpython-3.12.9-linux/bin" && echo a python >"$2/cpython-3.12.9-linux/bin/python3.12"',
-            'ln -s cpython-3.12.9-linux "$2/cpython-3.12-linux"',
-        )
-        made = build(inputs, tmp_path / "store", str(uv), Silent())
-        archive = tmp_path / "store" / object_key(made["python.tar.gz"], "python.tar.gz")
-        with tarfile.open(archive) as packed:
-            assert packed.getnames() == ["python", "python/bin", "python/bin/python3.12"]
-        assert inputs.id != inputs_of(inputs.training).id
-
-    @pytest.mark.parametrize(
-        ("commands", "said"),
-        [
-            (("echo 'error: no route to host' >&2", "exit 2"), "(error: no route to host)"),
-            (("exit 2",), "(it said nothing)"),
-            (("true",), "(it said nothing)"),
-        ],
-    )
-    def test_python_that_uv_cannot_fetch_is_asked_for_as_an_archive(
-        self, index: Index, tmp_path: Path, commands: tuple[str, ...], said: str
+    def test_locked_python_is_fetched_from_the_mirror_and_becomes_an_object(
+        self, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         file = index.add("small-1.0-py3-none-any.whl", wheel())
-        inputs = fetching_python(locked(tmp_path / "training", [uv_wheel(index), file]))
-        with pytest.raises(BuildError) as caught:
-            build(inputs, tmp_path / "store", str(uv_that(tmp_path, *commands)), Silent())
-        assert str(caught.value) == f"uv cannot fetch a CPython 3.12 here {said}; give one with --python-archive FILE"
+        training = locked(tmp_path / "training", [uv_wheel(index), file])
+        python = locking_python(training, index.add("20260101/cpython-3.12.9%2B20260101.tar.gz", b"a release"))
+        inputs = wheelhouse_inputs("cpu", "stable", HashCache(None), None, python, training)
+        monkeypatch.setenv(MIRROR, f"{index.url}/")
+        made = build(inputs, tmp_path / "store", str(UV), Silent())
+        assert made["cpython-3.12.9+20260101.tar.gz"] == hashlib.sha256(b"a release").hexdigest()
+        assert (tmp_path / "store" / object_key(python.sha256, python.name)).read_bytes() == b"a release"
+
+    def test_python_that_cannot_be_fetched_stops_the_build_first_and_says_what_to_do(
+        self, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = index.add("small-1.0-py3-none-any.whl", wheel())
+        training = locked(tmp_path / "training", [uv_wheel(index), file])
+        python = locking_python(training, index.add("20260101/cpython.tar.gz", b"a lie", sha256="0" * 64))
+        inputs = wheelhouse_inputs("cpu", "stable", HashCache(None), None, python, training)
+        index.requests.clear()
+        for mirror, said in (("http://127.0.0.1:1", "cannot be fetched from 127.0.0.1"), (index.url, "; refused")):
+            monkeypatch.setenv(MIRROR, mirror)
+            with pytest.raises(FetchError, match=said) as caught:
+                build(inputs, tmp_path / "store", str(UV), Silent())
+            assert str(caught.value).endswith(f"; or {ADVICE}")
+        assert index.requests == [("/20260101/cpython.tar.gz", "")]
         assert not (tmp_path / "store" / wheelhouse_key(inputs.id)).exists()
 
     @pytest.mark.parametrize("terminal", [False, True])
@@ -341,7 +347,7 @@ class TestBuild:
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
         wheelhouses.ensure_built(inputs)
         *lines, last = capsys.readouterr().out.splitlines()
-        assert last == f"wheelhouse {inputs.id}: 3 files, 2 MB"
+        assert last == f"wheelhouse {inputs.id}: 2 files, 2 MB"
         assert [line.partition(":")[0] for line in lines] == ([] if terminal else ["1 of 2 files", "2 of 2 files"])
         wheelhouses.ensure_built(inputs)
         assert capsys.readouterr().out == "", "what is there is not built again"
@@ -356,9 +362,17 @@ class TestBuild:
         expected = hashlib.sha256(b"old = 1\n").hexdigest()
         (own / "files.sha256").write_text(f"{expected}  small/__init__.py\n")
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))
-        build(inputs, tmp_path / "store", str(UV), Silent())
-        (line,) = requirements(tmp_path / "store", inputs)
-        assert re.match(r"small==1\.0\+slipway\.[0-9a-z]+ --hash=sha256:[0-9a-f]{64}$", line)
+        with pytest.raises(BuildError, match=r"so hosts would refuse it: locks or patches have changed; run slipway"):
+            build(inputs, tmp_path / "store", str(UV), Silent())
+        vouch(inputs, tmp_path / "store")
+        (name,) = build(inputs, tmp_path / "store", str(UV), Silent()).keys() - {"uv"}
+        assert re.fullmatch(r"small-1\.0\+slipway\.[0-9a-z]+-py3-none-any\.whl", name)
+
+
+def test_what_hosts_may_install_besides_locks_is_what_is_made_of_them_here() -> None:
+    """Made anew of what was fetched for the suite; a lock or a patch that changed needs `slipway wheels lock`."""
+    inputs = wheelhouse_inputs("cpu", "stable", HashCache(None))
+    assert sums_text(make(inputs, ARTIFACTS, str(UV), Silent())) == made_sums()
 
 
 def test_id_depends_on_patches_and_nothing_on_the_machine(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ class Reservation:
         return self.name.split("/")[3]
 
     def answers(self, asked: str) -> bool:
-        """Whether a request that names `asked` may draw on it: itself, or any of a host with `-`; "" is any at all.
+        """Whether a request may draw on it: one that names it, any in its zone (`-`), or any at all ("").
 
         Which projects are in a folder or an organization is not known here: all are (our choice).
         """

@@ -130,7 +130,7 @@ class Transitions:
             self.end_create(request)
 
     def refused_in_operation(self, claim: Claim, stays: bool | None = None) -> ApiError | None:
-        """Why the operation of a create ends in an error. stays: only where a request stays, or only where none does.
+        """Why the operation of a create ends in an error; with `stays` only where a FAILED request is left, or is not.
 
         A reservation that is not there leaves no request (our choice).
         """

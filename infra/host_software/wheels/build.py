@@ -7,26 +7,23 @@ built, packages with patches are repacked under a local version, an overlay repl
 
 from __future__ import annotations
 
-import gzip
 import os
 import shutil
 import subprocess
-import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
 
-from packaging.utils import parse_wheel_filename
-
-from infra.artifacts.layout import REQUIREMENTS, object_key, sums_text, wheelhouse_key
+from infra.artifacts.layout import object_key, sums_text, wheelhouse_key
 from infra.artifacts.store import PARTIAL, sha256_of
-from infra.host_software.wheels.fetch import FetchProgress, fetch_all
-from infra.host_software.wheels.identity import FETCHED_PYTHON, WheelhouseInputs
+from infra.host_software.wheels.fetch import FetchError, FetchProgress, fetch_all
+from infra.host_software.wheels.identity import WheelhouseInputs
+from infra.host_software.wheels.made import WRITE, made_path, made_sums
+from infra.host_software.wheels.pythons import ADVICE, HostPython
 from infra.host_software.wheels.repack import repack
 from infra.host_software.wheels.selection import LockedFile, locked_files
 from infra.paths import ROOT
 
-PYTHON_ARCHIVE = "python.tar.gz"
 UV = "uv"
 
 
@@ -35,10 +32,11 @@ class BuildError(RuntimeError):
 
 
 def files_to_fetch(inputs: WheelhouseInputs) -> tuple[LockedFile, ...]:
-    """What the indexes must serve: the lock without what the overlay replaces, and uv."""
+    """What must be fetched: a Python that is locked, the lock without what the overlay replaces, and uv."""
     replaced = {wheel.package for wheel in inputs.overlay}
     lock, bootstrap = inputs.locks
-    return (*(file for file in locked_files(lock) if file.package not in replaced), *locked_files(bootstrap))
+    wheels = (file for file in locked_files(lock) if file.package not in replaced)
+    return (*_python_to_fetch(inputs.python), *wheels, *locked_files(bootstrap))
 
 
 def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchProgress) -> dict[str, str]:
@@ -46,31 +44,24 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchPro
 
     Raises BuildError, FetchError, LockError, or PatchError where a patched package has drifted.
     """
-    fetched = fetch_all(files_to_fetch(inputs), artifacts, progress)
-    patched = {patch_set.package: patch_set for patch_set in inputs.patches}
+    python = _python_to_fetch(inputs.python)
+    try:
+        fetch_all(python, artifacts, progress)
+    except FetchError as error:
+        raise FetchError(f"{error}; or {ADVICE}") from None
+    fetched = fetch_all((file for file in files_to_fetch(inputs) if file not in python), artifacts, progress)
     objects: dict[str, str] = {}
     with tempfile.TemporaryDirectory(dir=_with_parents(artifacts / PARTIAL)) as name:
         work = Path(name)
         for file, path in fetched.items():
-            if file.package == UV:
-                objects |= _store(artifacts, _uv_binary(path, work))
-                continue
-            wheel = _wheel_of(path, uv, work) if file.is_sdist else path
-            patch_set = patched.get(file.package)
-            if patch_set and patch_set.version == file.version:
-                wheel = repack(wheel, patch_set, work)
-            objects |= _store(artifacts, wheel)
+            installed = _as_installed(file, path, inputs, uv, work)
+            objects |= _store(artifacts, installed)
+            if installed != path:
+                _check_made(installed, objects[installed.name], inputs.training)
         for overlay in inputs.overlay:
             objects |= _store(artifacts, overlay.path)
-        pins = sorted(_pin(name, sha256) for name, sha256 in objects.items() if name.endswith(".whl"))
-        if inputs.python_archive:
-            archive = _fetched_python(uv, work) if inputs.python_archive == FETCHED_PYTHON else inputs.python_archive
-            renamed = work / PYTHON_ARCHIVE
-            shutil.copyfile(archive, renamed)
-            objects |= _store(artifacts, renamed)
-        requirements = work / REQUIREMENTS
-        requirements.write_text("".join(f"{pin}\n" for pin in pins))
-        objects |= _store(artifacts, requirements)
+        if inputs.python:
+            objects |= _stored_python(inputs.python, artifacts)
         sums = work / "sums"
         sums.write_text(sums_text(objects))
         final = artifacts / wheelhouse_key(inputs.id)
@@ -79,23 +70,64 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchPro
     return objects
 
 
-def _pin(wheel: str, sha256: str) -> str:
-    """A wheel as the requirements name it."""
-    name, version, _, _ = parse_wheel_filename(wheel)
-    return f"{name}=={version} --hash=sha256:{sha256}"
+def make(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchProgress) -> dict[str, str]:
+    """SHA-256 by name of what no lock names, for made.sums; only what that is made of is fetched. Raises as `build`."""
+    patched = {(patch_set.package, patch_set.version) for patch_set in inputs.patches}
+    files = [
+        file
+        for file in files_to_fetch(inputs)
+        if file.package == UV or file.is_sdist or (file.package, file.version) in patched
+    ]
+    fetched = fetch_all(files, artifacts, progress)
+    with tempfile.TemporaryDirectory(dir=_with_parents(artifacts / PARTIAL)) as name:
+        made = [_as_installed(file, path, inputs, uv, Path(name)) for file, path in fetched.items()]
+        return {path.name: sha256_of(path) for path in made}
 
 
-def _store(artifacts: Path, file: Path) -> dict[str, str]:
-    """Copies a file into the store unless the store has it; returns its name and hash."""
+def _as_installed(file: LockedFile, path: Path, inputs: WheelhouseInputs, uv: str, work: Path) -> Path:
+    """The same path where hosts install a file as it was fetched."""
+    if file.package == UV:
+        return _uv_binary(path, work)
+    wheel = _wheel_of(path, uv, work) if file.is_sdist else path
+    patch_sets = (each for each in inputs.patches if (each.package, each.version) == (file.package, file.version))
+    patch_set = next(patch_sets, None)
+    return repack(wheel, patch_set, work) if patch_set else wheel
+
+
+def _check_made(file: Path, sha256: str, training: Path) -> None:
+    if f"{sha256}  {file.name}" not in made_sums(training).splitlines():
+        raise BuildError(
+            f"{file.name} (SHA-256 {sha256[:12]}) is not in training/locks/{made_path().name}, so hosts would refuse "
+            f"it: locks or patches have changed; run {WRITE}"
+        )
+
+
+def _python_to_fetch(python: HostPython | None) -> tuple[LockedFile, ...]:
+    if python is None or python.path:
+        return ()
+    locked = python.locked
+    return (LockedFile("cpython", locked.version, locked.url_to_fetch(os.environ), locked.sha256),)
+
+
+def _stored_python(python: HostPython, artifacts: Path) -> dict[str, str]:
+    """The archive as an object; a fetched one is there. Raises BuildError for a file that has changed since."""
+    if python.path and _store(artifacts, python.path, python.name)[python.name] != python.sha256:
+        raise BuildError(f"{python.path} has changed while the wheelhouse was built; run it again")
+    return {python.name: python.sha256}
+
+
+def _store(artifacts: Path, file: Path, name: str = "") -> dict[str, str]:
+    """Copies a file into the store unless the store has it; returns its name there and its hash."""
+    name = name or file.name
     digest = sha256_of(file)
-    stored = artifacts / object_key(digest, file.name)
+    stored = artifacts / object_key(digest, name)
     if stored.exists():
         os.utime(stored)  # its age for `slipway gc` starts anew
     else:
-        partial = _with_parents(stored.parent) / f".{file.name}.{os.getpid()}"
+        partial = _with_parents(stored.parent) / f".{name}.{os.getpid()}"
         shutil.copyfile(file, partial)
         partial.replace(stored)
-    return {file.name: digest}
+    return {name: digest}
 
 
 def _with_parents(directory: Path) -> Path:
@@ -123,41 +155,6 @@ def _wheel_of(sdist: Path, uv: str, work: Path) -> Path:
     if not wheels[0].name.endswith("-none-any.whl") and os.uname().sysname != "Linux":
         raise BuildError(f"{sdist.name} builds a wheel for this system ({wheels[0].name}); build on x86-64 Linux")
     return wheels[0]
-
-
-def _fetched_python(uv: str, work: Path) -> Path:
-    """A relocatable CPython 3.12 from where uv gets its own, as an archive that is the same every time."""
-    home = work / "pythons"
-    version = "cpython-3.12-linux-x86_64-gnu"
-    command = [uv, "python", "install", "--no-config", "--no-bin", "--install-dir", str(home), version]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    pythons = sorted(path for path in home.glob("cpython-3.12*") if path.is_dir() and not path.is_symlink())
-    if done.returncode or not pythons:
-        raise BuildError(
-            f"uv cannot fetch a CPython 3.12 here ({_last_line(done.stderr)}); give one with --python-archive FILE"
-        )
-    return pack_python(pythons[-1], work / "fetched.tar.gz")
-
-
-def pack_python(directory: Path, archive: Path) -> Path:
-    """A Python installation as `python/...` in a tar.gz whose bytes depend on nothing but its files."""
-
-    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        if member.name.endswith((".pyc", "/__pycache__")):
-            return None
-        member.mtime = member.uid = member.gid = 0
-        member.uname = member.gname = ""
-        return member
-
-    with (
-        archive.open("wb") as raw,
-        gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6, mtime=0, filename="") as stream,
-        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
-    ):
-        tar.add(directory, arcname="python", recursive=False, filter=plain)
-        for path in sorted(directory.rglob("*")):
-            tar.add(path, arcname=f"python/{path.relative_to(directory)}", recursive=False, filter=plain)
-    return archive
 
 
 def _last_line(text: str) -> str:

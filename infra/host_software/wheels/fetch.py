@@ -38,6 +38,16 @@ class FetchProgress(Protocol):
         """Called when a file is complete and verified."""
 
 
+class Silent:
+    """Shows nothing."""
+
+    def arrived(self, size: int) -> None:
+        pass
+
+    def finished(self, name: str) -> None:
+        pass
+
+
 def fetch_all(files: Iterable[LockedFile], artifacts: Path, progress: FetchProgress) -> dict[LockedFile, Path]:
     """Fetches every file that is not yet an object below `artifacts`. Raises FetchError."""
     with (

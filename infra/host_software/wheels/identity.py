@@ -12,12 +12,13 @@ from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from infra.artifacts.layout import sums_text
 from infra.host_software.wheels.locks import LockError, bootstrap_lock, lock_path, read_lock
 from infra.host_software.wheels.patches import PatchSet, content_hash, load_all
+from infra.host_software.wheels.pythons import HostPython
 from infra.paths import TRAINING
 from training.data.hash_cache import HashCache
 
-FETCHED_PYTHON = "fetch"  # instead of an archive: the CPython 3.12 that uv fetches
 _FORM = "1"  # raise it when the same inputs are laid out differently
 
 
@@ -42,13 +43,18 @@ class WheelhouseInputs:
     channel: str
     id: str
     overlay: tuple[Overlay, ...] = ()
-    python_archive: Path | str | None = None  # or FETCHED_PYTHON
+    python: HostPython | None = None  # None: its hosts have a Python 3.12
     training: Path = TRAINING  # holds locks/ and patches/
 
     @property
     def locks(self) -> tuple[Path, Path]:
         """The platform's and the bootstrap lock."""
         return lock_path(self.platform, self.channel, self.training), bootstrap_lock(self.training)
+
+    @property
+    def overlay_sums(self) -> str:
+        """As sha256sum writes and checks them."""
+        return sums_text({wheel.path.name: wheel.sha256 for wheel in self.overlay})
 
     @property
     def patches(self) -> tuple[PatchSet, ...]:
@@ -60,27 +66,26 @@ def wheelhouse_inputs(
     channel: str,
     hashes: HashCache,
     overlay: Path | None = None,
-    python_archive: Path | str | None = None,
+    python: HostPython | None = None,
     training: Path = TRAINING,
 ) -> WheelhouseInputs:
-    """Hash the lock, the patches, the overlay and the Python archive, and save `hashes`.
+    """Hash the lock, the patches, the overlay and the Python, and save `hashes`.
 
-    Raises LockError for what is missing.
+    python: for hosts that have no 3.12. Raises LockError for what is missing or cannot be used.
     """
     wheels = _overlay(overlay, hashes) if overlay else ()
     digest = hashlib.sha256()
     for part in (_FORM, platform, channel):
         digest.update(part.encode() + b"\0")
-    inputs = WheelhouseInputs(platform, channel, "", wheels, python_archive, training)
+    inputs = WheelhouseInputs(platform, channel, "", wheels, python, training)
     for path in inputs.locks:
         digest.update(hashlib.sha256(read_lock(path)).digest())
     for patch_set in inputs.patches:
         digest.update(content_hash(patch_set).encode() + b"\0")
     for wheel in wheels:
         digest.update(f"{wheel.path.name}\0{wheel.sha256}\0".encode())
-    if python_archive:
-        content = hashes.sha256(python_archive) if isinstance(python_archive, Path) else python_archive
-        digest.update(f"python\0{content}\0".encode())
+    if python:
+        digest.update(f"python\0{python.name}\0{python.sha256}\0".encode())
     hashes.save()
     return dataclasses.replace(inputs, id=digest.hexdigest()[:16])
 

@@ -15,7 +15,7 @@ from packaging.pylock import PackageSdist, PackageWheel, Pylock, PylockSelectErr
 from infra.host_software.wheels.locks import LockError, read_lock
 
 _PYTHON = (3, 12)
-_GLIBC_MINOR = 35  # Ubuntu 22.04, the base of TPU VMs; python:3.12 images have a later one
+GLIBC_MINOR = 35  # Ubuntu 22.04, the base of TPU VMs; python:3.12 images have a later one
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def _environment() -> Environment:
 
 @functools.cache
 def _tags() -> tuple[tags.Tag, ...]:
-    platforms = [f"manylinux_2_{minor}_x86_64" for minor in range(_GLIBC_MINOR, 4, -1)]
+    platforms = [f"manylinux_2_{minor}_x86_64" for minor in range(GLIBC_MINOR, 4, -1)]
     platforms += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"]
     specific = tags.cpython_tags(_PYTHON, platforms=platforms)
     return (*specific, *tags.compatible_tags(_PYTHON, "cp312", platforms))

@@ -1,4 +1,4 @@
-"""What target `local` alone decides of a stack: its port, and what the hosts that are there make of the new run.
+"""What target `local` decides by itself: a stack's port, and whether `up` will start another run than its hosts have.
 
 Looks (is the port free, what do hosts run) and changes nothing.
 """

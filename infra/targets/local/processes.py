@@ -18,7 +18,6 @@ import psutil
 from infra import labelled_processes
 
 LABEL = "SLIPWAY_HOST_DIR"
-_started: list[subprocess.Popen[bytes]] = []  # they outlive us on purpose; a collected Popen would complain
 
 
 def start_detached(
@@ -35,7 +34,7 @@ def start_detached(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    _started.append(started)
+    started.returncode = 0  # it outlives us on purpose, of which a Popen that is collected would complain
     return psutil.Process(started.pid)
 
 

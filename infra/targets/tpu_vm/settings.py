@@ -56,6 +56,7 @@ class TpuVmSettings(CloudTrainingSettings):
 
     api: ClassVar[Api] = Api.QUEUED_RESOURCE
     offered_as: ClassVar[str] = "a TPU VM"
+    hosts_have_python: ClassVar[bool] = False  # `python3 --version` on a v5litepod image is 3.10.12
 
     reservation: Absent[Word] = None
     """The reservation of tier reserved: a name, `-` for any, or

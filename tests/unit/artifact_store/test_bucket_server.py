@@ -70,6 +70,17 @@ def test_a_generation_that_is_gone_and_a_range_beyond_the_end_are_told_from_the_
     assert (code, said(answer)) == (416, "The requested range cannot be satisfied.")
 
 
+def test_an_object_that_is_moved_is_another_one_under_its_new_name(server: ObjectStore) -> None:
+    (server.root / "bucket" / "k").write_bytes(b"content")
+    generation = asked(server, "GET", "storage/v1/b/bucket/o/k")[1].json()["generation"]
+    code, answer = asked(server, "POST", "storage/v1/b/bucket/o/k/moveTo/o/a%2Fb")
+    assert (code, answer.json()["name"], answer.json()["size"]) == (200, "a/b", "7")
+    assert answer.json()["generation"] != generation
+    assert asked(server, "GET", "storage/v1/b/bucket/o/k")[0] == 404
+    assert asked(server, "POST", "storage/v1/b/bucket/o/k/moveTo/o/c")[0] == 404
+    assert [item["name"] for item in asked(server, "GET", "storage/v1/b/bucket/o")[1].json()["items"]] == ["a/b"]
+
+
 def test_names_are_listed_from_the_first_offset_to_before_the_last(server: ObjectStore) -> None:
     """TensorStore lists a folder so, and gives no prefix."""
     for name in ("a", "b/1", "b/2", "c"):

@@ -23,7 +23,7 @@ from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, Slice
 from infra.targets.tpu_vm.provider.tpu_request import Known
 from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 from infra.vm_hosts import guest_report
-from infra.vm_hosts.guest_report import Failure, Readiness
+from infra.vm_hosts.guest_report import HostFailure, Readiness
 from infra.vm_hosts.startup_script import bundle_of
 
 STARTS = 3  # of a host that fail for the same reason, after which nobody waits for another
@@ -49,8 +49,8 @@ class SliceReadyResource(Resource[SliceReadyInputs]):
         self, old: Mapping[str, Any], new: Mapping[str, Any], state: Mapping[str, Any] | None = None
     ) -> dict[str, OnChange]:
         """To wait where nobody has waited before is something to do."""
-        changed, seen = super().changes(old, new, state), state or {}
-        if new["wait"] and seen.get("ready", 0) + seen.get("behind", 0) != new["hosts"]:
+        changed = super().changes(old, new, state)
+        if state and new["wait"] and state.get("ready", 0) + state.get("behind", 0) != new["hosts"]:
             changed["wait"] = OnChange.UPDATE
         return changed
 
@@ -73,7 +73,7 @@ class _Wait:
     state: str = ""
     zone: str = ""
     said: dict[str, Readiness] = field(default_factory=dict[str, Readiness])  # by node
-    failed: dict[tuple[str, Failure], set[float]] = field(default_factory=dict[tuple[str, Failure], set[float]])
+    failed: dict[tuple[str, HostFailure], set[float]] = field(default_factory=dict[tuple[str, HostFailure], set[float]])
     calls: int = 0  # since the last pause
     turns: int = 0  # zones that have failed
 
@@ -155,7 +155,7 @@ class _Wait:
         said = self.said.get(node)
         return said is not None and len(said.ready) + len(said.behind) == self.per_node
 
-    def _judge(self, node: str, failure: Failure) -> None:
+    def _judge(self, node: str, failure: HostFailure) -> None:
         """A host that is started again is progress, until it has failed for the same reason often enough."""
         starts = self.failed.setdefault((node, replace(failure, start=0.0)), set())
         if failure.start in starts:

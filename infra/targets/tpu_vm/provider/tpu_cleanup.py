@@ -14,7 +14,7 @@ from typing import Any
 from infra.google_cloud import retries
 from infra.google_cloud.api_errors import ClosedError
 from infra.names import MADE_LABEL, STACK_LABEL
-from infra.providers.resource import Context
+from infra.providers.resource import Context, ResourceError
 from infra.targets.billed import Billed
 from infra.targets.tpu_vm.provider import tpu_api, tpu_ownership
 from infra.vm_hosts.startup_script import bundle_of
@@ -25,8 +25,8 @@ _SURE = 2  # an empty list and an answer that says nothing read the same
 _APPEARS_S = 60.0
 APPEARS = "SLIPWAY_TPU_APPEARS_S"  # another length of it, for an emulator whose clock is its own
 SETTLE_POLL_S = 10.0
-# Stacks whose own request this process has deleted: of another the guard cannot tell whether a killed `up` has just
-# asked for it.
+# Project and stack of each request that this process has deleted. For any other stack the guard has to wait: a killed
+# `up` may have asked for something a moment ago.
 _deleted: set[tuple[str, str]] = set()
 
 
@@ -112,23 +112,28 @@ def _found(name: str, labels: dict[str, str], state: str, nodes: Iterable[Any], 
 
 
 def note_deleted(project: str, stack: str) -> None:
-    """The request that the state knew is gone."""
+    """The stack's request is gone, and whatever was asked for in its place would be seen by now."""
     _deleted.add((project, stack))
 
 
 def settle_s(project: str, stack: str) -> float:
-    """How long something that no state knows may still appear: not at all where the state knew what there was."""
+    """How long to wait for what a killed `up` may have asked for: 0 once the stack's request was deleted."""
     was_known = (project, stack) in _deleted
     _deleted.discard((project, stack))
     return 0.0 if was_known else appears_s()
 
 
 def remove_labelled(
-    context: Context, parents: Iterable[str], wanted: Callable[[Found], bool], settle_s: float = 0
+    context: Context,
+    parents: Iterable[str],
+    wanted: Callable[[Found], bool],
+    settle_s: float = 0,
+    made_in: str = "",
 ) -> list[str]:
     """Delete what is wanted below each location, and look again until nothing is left. Returns names.
 
-    For `settle_s` more an empty zone is not believed: what was asked for a moment ago may not be listed yet.
+    For `settle_s` more an empty zone is not believed: what was asked for a moment ago may not be listed yet. A location
+    that is closed to the project is passed over, but for `made_in`, where something was made: a ResourceError.
     """
     removed: dict[str, None] = {}
     parents = list(parents)
@@ -136,7 +141,16 @@ def remove_labelled(
     while True:
         last = context.now() >= until
         for parent in parents:
-            _remove_listed(context, parent, wanted, removed, _SURE if last else 1)
+            try:
+                _remove_listed(context, parent, wanted, removed, _SURE if last else 1)
+            except ClosedError as error:
+                zone = parent.rpartition("/")[2]
+                if parent == made_in:
+                    raise ResourceError(
+                        f"{zone} has been closed to the project, and what was made there may run on and be billed "
+                        f"({error}); have it opened again, then repeat the command"
+                    ) from None
+                context.say(f"{zone} was not searched, and nothing can be asked for there: {error}")
         if last:
             return list(removed)
         context.report("looking whether something that was asked for a moment ago appears")
@@ -150,11 +164,7 @@ def _remove_listed(
     empty = 0
     pauses = retries.polls()
     while empty < sure:
-        try:
-            there = _everything(context, parent)
-        except ClosedError as error:
-            context.say(f"{parent.rpartition('/')[2]} was not searched, and nothing can be asked for there: {error}")
-            return
+        there = _everything(context, parent)
         unwanted = [thing for thing in there if thing.stack and wanted(thing)]
         empty = 0 if unwanted else empty + 1
         requests = {tpu_ownership.tail(thing.name) for thing in there if not thing.is_node}
@@ -164,7 +174,7 @@ def _remove_listed(
                 remove(context, thing.name, thing.made)
             elif tpu_ownership.tail(thing.request) not in requests:  # else it goes with its request, or stays with it
                 removed[thing.name] = None
-                remove_node(context, thing.name)
+                remove_node(context, thing.name, thing.made)
         if unwanted:
             context.wait(next(pauses))  # what is listed may not be found by its name yet
 
@@ -184,11 +194,11 @@ def remove(context: Context, path: str, made: str) -> None:
         context.wait(next(pauses))
 
 
-def remove_node(context: Context, name: str) -> None:
-    """Delete a node whose request is gone, and wait until it is gone too."""
+def remove_node(context: Context, name: str, made: str) -> None:
+    """The same of a node whose request is gone."""
     parent = name.partition("/nodes/")[0]
     pauses = retries.polls()
-    while any(node.name == name for node in tpu_api.nodes(context, parent)):
+    while (name, made) in [(node.name, node.labels.get(MADE_LABEL, "")) for node in tpu_api.nodes(context, parent)]:
         tpu_api.delete(context, name)
         context.report(f"{name.rpartition('/')[2]}: deleting")
         context.wait(next(pauses))

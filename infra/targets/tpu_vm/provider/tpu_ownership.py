@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from infra import durations
 from infra.names import MADE_LABEL, OWNER_LABEL, STACK_LABEL, STATE_LABEL
 
-TAKEN_LABEL = "slipway-taken"  # never written: of a request whose nodes say another state than it was asked for with
+TAKEN_LABEL = "slipway-taken"  # in memory alone: the state that has taken a request over, as its nodes say
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def holding(labels: Mapping[str, str]) -> str:
 
 
 def with_taker(labels: Mapping[str, str], of_node: Mapping[str, str]) -> dict[str, str]:
-    """A request's labels, which nobody can change, and the state that has taken it over, as labels of a node say it."""
+    """A request's own labels, which nobody can change, with TAKEN_LABEL where its node names another state."""
     holder = of_node.get(STATE_LABEL, "")
     taken = bool(holder) and holder != labels.get(STATE_LABEL, "")
     return {**labels, TAKEN_LABEL: holder} if taken else dict(labels)

@@ -41,18 +41,21 @@ _EXHAUSTED, _EXPIRED, _NOT_FOUND = 8, 4, 5
 
 @dataclass(frozen=True)
 class Known:
-    """What a state says of its request; nothing where it knows none. `metadata`: keys that it has put on nodes."""
+    """What a state says of its request; nothing where it knows none. `metadata`: keys that it has put on nodes.
+
+    on_its_way: it was not seen ACTIVE yet, so a killed `up` may have moved it to the next zone a moment ago.
+    """
 
     zone: str = ""
     made: str = ""
-    unseen: bool = False  # asked for, and not yet seen by who asked
+    on_its_way: bool = False
     metadata: frozenset[str] = frozenset()
 
     @staticmethod
     def of(outputs: Mapping[str, Any]) -> Known:
-        made, create_time = str(outputs.get("made", "")), str(outputs.get("create_time", ""))
+        made, state = str(outputs.get("made", "")), outputs.get("state")
         keys = frozenset[str](outputs.get("metadata") or ())
-        return Known(str(outputs.get("zone", "")), made, bool(made) and not create_time, keys)
+        return Known(str(outputs.get("zone", "")), made, bool(made) and state != "ACTIVE", keys)
 
 
 NOTHING = Known()
@@ -117,7 +120,7 @@ def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) 
     new = dataclasses.replace(new, identity=claim.identity)
     while (request := _there(context, new, known, claim)) is not None:
         if request.state not in ("ACTIVE", *ENDED):
-            request = dataclasses.replace(request, nodes=tuple(tpu_nodes.there(context, new, request.zone)))
+            request = dataclasses.replace(request, nodes=_nodes(context, new, request.zone))
         usable = _is_usable(new, request, claim)
         if claim.wants(request.labels):
             # Not in the state before its nodes say so: a `destroy` would delete what is still the other's.
@@ -145,11 +148,11 @@ def find(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) ->
     """This state's own, in whatever zone of the list; another's of that name is passed over.
 
     What this state has asked for comes before what another `up` of ours has left, as a request that FAILED in a zone
-    that was tried before. One that was asked for and not seen since is waited for: the API may say NOT_FOUND of it for
-    some seconds.
+    that was tried before. One that was on its way is waited for: the API may say NOT_FOUND for some seconds of what was
+    just asked for.
     """
     claim = new.claim(known.made)
-    until = context.now() + (appears_s() if known.unseen else 0)
+    until = context.now() + (appears_s() if known.on_its_way else 0)
     pauses = retries.polls()
     while True:
         ours: list[TpuRequest] = []
@@ -210,9 +213,9 @@ def _create(context: Context, new: QueuedResourceInputs, zone: str) -> tpu_api.T
 
 
 def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known = NOTHING) -> TpuRequest | None:
-    """What has the request's name in this zone, whosever it is.
+    """Whatever has the request's name in this zone, ours or not.
 
-    Nothing can have been asked for in a zone that is closed to the project, unless the state says that it was.
+    A zone that is closed to the project counts as empty, unless the state says that the request was made in it.
     """
     try:
         resource = tpu_api.get(context, new.path(zone))
@@ -222,11 +225,14 @@ def _look(context: Context, new: QueuedResourceInputs, zone: str, known: Known =
         return None
     if resource is None:
         return None
-    nodes: list[Any] = []
-    if tpu_cleanup.state_of(resource) == "ACTIVE":
-        # They say whose it is and whether it is whole, and an empty answer says nothing: it is asked twice.
-        nodes = tpu_nodes.there(context, new, zone) or tpu_nodes.there(context, new, zone)
-    return _request(zone, resource, tuple(nodes))
+    # They say whose it is and whether it is whole.
+    nodes = _nodes(context, new, zone) if tpu_cleanup.state_of(resource) == "ACTIVE" else ()
+    return _request(zone, resource, nodes)
+
+
+def _nodes(context: Context, new: QueuedResourceInputs, zone: str) -> tuple[Any, ...]:
+    """Those that are there; an empty answer says nothing, so they are asked for twice."""
+    return tuple(tpu_nodes.there(context, new, zone) or tpu_nodes.there(context, new, zone))
 
 
 def _request(zone: str, resource: Any, nodes: tuple[Any, ...]) -> TpuRequest:
@@ -315,20 +321,21 @@ def _clear_the_name(context: Context, new: QueuedResourceInputs, zone: str, clai
     """The id is taken, by a request or by a node. Of the latter, delete ours whose request is gone."""
     until = context.now() + appears_s()
     pauses = retries.polls()
-    while context.now() < until:
-        if _look(context, new, zone) is not None:
-            return  # _appeared says whose it is
+    while _look(context, new, zone) is None:  # else _appeared says whose it is
         # Taken, and not to be seen: made a moment ago by an `up` that was killed, or a node has the name.
-        _refuse_anothers(context, new, zone, claim)
+        nodes = _own_nodes(context, new, zone, claim)
+        if context.now() >= until:
+            for node in nodes:
+                tpu_cleanup.remove_node(context, node.name, node.labels.get(MADE_LABEL, ""))
+            return
         context.report(f"{new.name} in {zone}: waiting for it to appear")
         context.wait(next(pauses))
-    for node in tpu_nodes.there(context, new, zone):
-        tpu_cleanup.remove_node(context, node.name)
 
 
-def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, claim: StackClaim) -> None:
-    """Raises ResourceError where a node has the name that is another's, or belongs to a request that is there."""
-    for node in tpu_nodes.there(context, new, zone):
+def _own_nodes(context: Context, new: QueuedResourceInputs, zone: str, claim: StackClaim) -> list[Any]:
+    """Those that have the name. Raises ResourceError for one that is another's, or whose request is there."""
+    nodes = tpu_nodes.there(context, new, zone)
+    for node in nodes:
         # Its name has the project's number in it, not the id.
         owner = f"{new.parent(zone)}/queuedResources/{str(node.queued_resource).rpartition('/')[2]}"
         if node.queued_resource and tpu_api.get(context, owner) is not None:
@@ -339,6 +346,7 @@ def _refuse_anothers(context: Context, new: QueuedResourceInputs, zone: str, cla
         if not claim.owns(node.labels):
             created = tpu_nodes.create_time(node)
             raise ResourceError(tpu_ownership.refusal(node.name, node.labels, node.state.name, created, claim))
+    return nodes
 
 
 def _is_usable(new: QueuedResourceInputs, request: TpuRequest, claim: StackClaim) -> bool:

@@ -18,6 +18,7 @@ from infra.providers.resource import Context, OnChange, Outputs, RemoteService, 
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found, appears_s
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, problems
+from infra.targets.tpu_vm.provider.tpu_ownership import made_of
 from infra.targets.tpu_vm.provider.tpu_request import AS_WANTED, OUTPUTS, Known
 
 
@@ -59,15 +60,25 @@ class TpuRequestResource(Resource[QueuedResourceInputs]):
         return tpu_request.ensure(context, new, Known.of(outputs)).outputs
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
-        """Also what lies in a zone that it was moved to, or that a POST without an answer has left."""
+        """Also what lies in a zone that it was moved to, or that a POST without an answer has left.
+
+        Where the request that the state knows is gone, a killed `up` may have asked for the next one a moment ago.
+        """
         inputs, known = self.parse(outputs), Known.of(outputs)
         parents = [inputs.parent(zone) for zone in inputs.places(known.zone)]
         claim, names = inputs.claim(known.made), (inputs.name, *inputs.node_ids)
+        known_is_there = False
 
         def is_ours(thing: Found) -> bool:
-            return claim.owns(dict(thing.labels)) and thing.id in names
+            nonlocal known_is_there
+            labels = dict(thing.labels)
+            known_is_there |= not thing.is_node and bool(known.made) and made_of(labels) == known.made
+            return claim.owns(labels) and thing.id in names
 
-        tpu_cleanup.remove_labelled(context, parents, is_ours, appears_s() if known.unseen else 0)
+        made_in = inputs.parent(known.zone) if known.zone else ""
+        tpu_cleanup.remove_labelled(context, parents, is_ours, made_in=made_in)
+        if not known_is_there:
+            tpu_cleanup.remove_labelled(context, parents, is_ours, appears_s(), made_in)
         tpu_cleanup.note_deleted(inputs.project, inputs.stack)
 
     def drift(self, outputs: Outputs) -> list[str]:
@@ -85,7 +96,7 @@ class TpuRequestResource(Resource[QueuedResourceInputs]):
     def changes(
         self, old: Mapping[str, Any], new: Mapping[str, Any], state: Mapping[str, Any] | None = None
     ) -> dict[str, OnChange]:
-        """Other zones are no reason to give up the one that it is in; without nodes there is nothing to patch."""
+        """Zones replace nothing while the request's own is among them; metadata does where no node can be patched."""
         changed = super().changes(old, new, state)
         if changed.get("zones") is OnChange.REPLACE:
             zone = (state or {}).get("zone") or old["zones"][0]

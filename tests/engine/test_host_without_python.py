@@ -1,0 +1,104 @@
+"""A host whose image has no Python: bootstrap.sh on a root file system like a TPU VM's, from a bucket.
+
+Its Python is what `slipway wheels python` makes of the one that runs this.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from infra.commands.main import app
+from infra.emulators.metadata_server import MetadataServer
+from infra.emulators.object_store import ObjectStore
+from infra.host_software.bundle import Bundle
+from infra.host_software.wheels.pythons import locked_python
+from infra.paths import TRAINING
+from tests.engine.bare_root import ABSENT, ANY_GLIBC, BareRoot
+from tests.engine.small_store import SmallStore
+from tests.python_archive import AARCH64, header, python_archive
+
+SECRET = "ya29.only-for-the-bucket"
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("python")
+    done = CliRunner().invoke(app, ["wheels", "python", "--out", str(out), "--glibc-minor", str(ANY_GLIBC)])
+    (made,) = out.iterdir()
+    assert done.stdout.startswith(f"{made} ("), done.output
+    assert f"which is not the locked release ({locked_python()})\n" in done.stdout
+    assert done.stdout.endswith(f"a stack takes it with: slipway:python_archive: {made}\n")
+    return made
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> BareRoot:
+    return BareRoot(tmp_path_factory.mktemp("image") / "root")
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> SmallStore:
+    return SmallStore(tmp_path / "buckets" / "bucket", tmp_path / "made from")
+
+
+def test_it_installs_offline_and_has_every_module(root: BareRoot, archive: Path, bucket: SmallStore) -> None:
+    assert root.run("bash", "-c", f"type {' '.join(ABSENT)}").stdout == ""
+    digest = bucket.add(archive)
+    bundle = bucket.bundle(bucket.wheelhouse(), python=f"{digest}  {archive.name}\n")
+    done = _boot(root, bucket, bundle)
+    assert done.returncode == 0, done.stderr
+    directory, python = done.stdout.splitlines()
+    assert directory == f"/var/lib/slipway/bundles/{bundle.hash}"
+    check = "import bz2, ctypes, curses, lzma, readline, sqlite3, ssl, sys, uuid, small; print(sys.base_prefix)"
+    run = root.run(python, "-c", check)
+    assert run.stdout == f"/var/lib/slipway/python/{digest[:16]}/python\n", run.stderr
+
+
+def test_what_cannot_be_its_python_is_refused_for_good(root: BareRoot, bucket: SmallStore, tmp_path: Path) -> None:
+    """Exit code 2: no start changes it, and systemd tries no other."""
+    other = python_archive(tmp_path, header(AARCH64))
+    wheelhouse, line = bucket.wheelhouse(), f"{bucket.add(other)}  {other.name}\n"
+    listed = bucket.wheelhouse()
+    for bundle, said in (
+        (
+            bucket.bundle(wheelhouse),
+            "this host has no Python 3.12 and the bundle names none; set slipway:python_archive, then pulumi up",
+        ),
+        (
+            bucket.bundle(wheelhouse, python=line),
+            f"wheelhouse {wheelhouse} has not the Python that bundle HASH names ({other.name}, SHA-256 "
+            f"{line[:12]}); refused",
+        ),
+        (
+            bucket.bundle(listed, python=line),
+            f"the Python of {other.name} does not run on this host (x86_64): ",
+        ),
+    ):
+        done = _boot(root, bucket, bundle)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"bootstrap: {said.replace('HASH', bundle.hash)}" in done.stderr
+        assert not (root.directory / "var/lib/slipway/env" / bundle.files["wheelhouse"].decode().strip()).exists()
+
+
+def _boot(root: BareRoot, bucket: SmallStore, bundle: Bundle) -> subprocess.CompletedProcess[str]:
+    shutil.copy(TRAINING / "bootstrap.sh", root.directory / "root")
+    with (
+        MetadataServer(token=SECRET) as metadata,
+        ObjectStore(bucket.directory.parent, token=SECRET) as objects,
+    ):
+        return root.run(
+            "bash",
+            "/root/bootstrap.sh",
+            SLIPWAY_ARTIFACTS="gs://bucket",
+            SLIPWAY_BUNDLE=bundle.hash,
+            SLIPWAY_ROOT="/var/lib/slipway",
+            SLIPWAY_HOST_DIR="/var/lib/slipway/host",
+            SLIPWAY_BOOTSTRAP_ONLY="1",
+            GCE_METADATA_HOST=metadata.host,
+            SLIPWAY_STORAGE_ENDPOINT=objects.url,
+        )
