@@ -44,9 +44,9 @@ class Emulator:
             each["resource"]["labels"]["node_id"] for each in entries if each["jsonPayload"]["message"].startswith(text)
         }
 
-    def processes(self) -> list[str]:
-        """Of all hosts: their command lines."""
-        return [" ".join(each.cmdline()) for each in labelled(LABEL, lambda value: value.startswith(str(self.hosts)))]
+    def processes(self) -> list[int]:
+        """Of all hosts."""
+        return [each.pid for each in labelled(LABEL, lambda value: value.startswith(str(self.hosts)))]
 
     def disks(self) -> list[Path]:
         return sorted(self.hosts.iterdir())

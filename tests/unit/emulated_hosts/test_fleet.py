@@ -67,9 +67,9 @@ def cloud(api: TpuApi, tmp_path: Path, request: pytest.FixtureRequest) -> Iterat
     assert not processes(cloud)
 
 
-def processes(cloud: BootedCloud) -> list[str]:
+def processes(cloud: BootedCloud) -> list[int]:
     below = str(cloud.fleet.directory)
-    return [" ".join(each.cmdline()) for each in labelled(LABEL, lambda value: value.startswith(below))]
+    return [each.pid for each in labelled(LABEL, lambda value: value.startswith(below))]
 
 
 def ask_for_node(api: TpuApi, word: str) -> None:
