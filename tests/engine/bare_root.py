@@ -6,6 +6,7 @@ these need and what wheels may expect of any Linux. It is made of this machine's
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -75,7 +76,8 @@ class BareRoot:
             (directory / name).mkdir(parents=True)
         (directory / "bin").symlink_to("usr/bin")
         (directory / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")
-        (directory / "etc/hosts").write_text("127.0.0.1 localhost\n")
+        # Google's images have the machine's own name there; Gloo asks for its address.
+        (directory / "etc/hosts").write_text(f"127.0.0.1 localhost {os.uname().nodename}\n")
         programs = [path for name in TOOLS if (path := shutil.which(name, path="/usr/bin:/bin"))]
         for program in programs:
             shutil.copy(program, directory / "usr/bin")
