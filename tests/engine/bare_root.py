@@ -6,10 +6,10 @@ these need and what wheels may expect of any Linux. It is made of this machine's
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -76,8 +76,8 @@ class BareRoot:
             (directory / name).mkdir(parents=True)
         (directory / "bin").symlink_to("usr/bin")
         (directory / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")
-        # As Google's guest agent writes it: JAX's collectives look up the host's own name.
-        (directory / "etc/hosts").write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
+        # Google's images have the machine's own name there; Gloo asks for its address.
+        (directory / "etc/hosts").write_text(f"127.0.0.1 localhost {os.uname().nodename}\n")
         programs = [path for name in TOOLS if (path := shutil.which(name, path="/usr/bin:/bin"))]
         for program in programs:
             shutil.copy(program, directory / "usr/bin")
@@ -106,7 +106,7 @@ class BareRoot:
     def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Runs a command in it and in namespaces of its own."""
         return subprocess.run(
-            ["unshare", "-Urm", "bash", "-euc", self.entering(*command, binds=(), **variables)],
+            ["unshare", "-Urm", "bash", "-euc", self.entering(*command, **variables)],
             capture_output=True,
             text=True,
             timeout=900,
