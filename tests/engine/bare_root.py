@@ -106,7 +106,7 @@ class BareRoot:
     def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Runs a command in it and in namespaces of its own."""
         return subprocess.run(
-            ["unshare", "-Urm", "bash", "-euc", self.entering(*command, **variables)],
+            ["unshare", "-Urm", "bash", "-euc", self.entering(*command, binds=(), **variables)],
             capture_output=True,
             text=True,
             timeout=900,
