@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import socket
@@ -395,38 +396,57 @@ def test_a_record_that_cannot_be_read_is_named_with_its_file_on_both_hosts(clust
     assert told.endswith(own)
 
 
-def test_numbers_that_are_none_end_all_hosts_and_the_next_start_goes_on_before_them(
+BOUND = 3.0
+SPIKE = re.compile(rf"the loss of step {STEPS + 1} is (?P<value>\S+) \(the loss was usually (?P<usual>\S+)\): ")
+
+
+def test_a_loss_beyond_its_bound_and_numbers_that_are_none_end_all_hosts_and_the_next_start_goes_on_before_them(
     straight: Straight, cluster: Cluster, data: DataSpec
 ) -> None:
-    """With a learning rate that no model survives, and a save at each step, so that one is under way."""
+    """With learning rates that no model survives: one gives a spike a step later, the other no number at once."""
     output = cluster.directory / "out"
     shutil.copytree(straight.output, output)
-    spoiling = spec_of(output, data, steps=LONGER, learning_rate=1e30, warmup_steps_fraction=0.0, checkpoint_period=1)
+    metrics, checkpoints = output / "run" / "metrics", output / "run" / "checkpoints"
     cluster.options = ("--start-again",)
-    hosts = cluster.run(spoiling)
-    metrics = output / "run" / "metrics"
-    for index, host in enumerate(hosts):
-        assert host.process.returncode == ExitCode.REPEATED, host.log[-3000:]
-        own = str(host.status.reason).removeprefix(f"host {1 - index}: ")
-        assert own.startswith(f"the parameter norm of step {STEPS} is inf (the loss was usually "), own
-        assert f"({metrics}/bad-step-{STEPS}-host-" in own and own.endswith(f"goes on before checkpoint {STEPS}")
-        assert "starts again" not in host.log
+    spiking = spoiling(output, data, 10.0)
+    for index, host in enumerate(cluster.run(spiking)):
+        own = ends_by_numbers(host, index)
+        spike = SPIKE.match(own)
+        assert spike and float(spike["value"]) > BOUND * float(spike["usual"]) > 0.0, own
+        assert f"({metrics}/bad-step-{STEPS + 1}-host-" in own and own.endswith(f"goes on before checkpoint {STEPS}")
     before = contents(output / "run")
-    again = replayed(cluster, spoiling, STEPS)
+    again = replayed(cluster, spiking, STEPS + 1)
     assert again.returncode == 0, again.stderr
     assert contents(output / "run") == before, "a replay leaves a run as it is"
     said = again.stdout.splitlines()
-    assert said[0] == f"steps {STEPS} to {STEPS} of run run again, from checkpoint {STEPS - 1}"
-    assert said[1].startswith(f"step {STEPS}: loss ") and said[1].endswith("parameter norm inf; bit-equal")
-    assert said[-len(records(metrics)) :] == records(metrics)
-    spoiled = [label for label in labels(output / "run" / "checkpoints") if label >= STEPS]
-    for host in cluster.run(spec_of(output, data, steps=STEPS + 1)):  # which the spoiled ones say is done
-        assert host.process.returncode == ExitCode.FINISHED, host.log[-3000:]
-        assert (host.status.resumed_from, host.status.step) == (STEPS, STEPS + 1)
+    assert said[0] == f"steps {STEPS} to {STEPS + 1} of run run again, from checkpoint {STEPS - 1}"
+    for line, step in zip(said[1:3], (STEPS, STEPS + 1), strict=True):
+        assert line.startswith(f"step {step}: loss ") and line.endswith("; bit-equal"), line
+    assert said[-len(records(metrics, STEPS + 1)) :] == records(metrics, STEPS + 1)
+    spoiled = [label for label in labels(checkpoints) if label >= STEPS]
+    assert spoiled[0] == STEPS, "whose state gave the loss"
+    hosts = cluster.run(spoiling(output, data, 1e30))
+    for index, host in enumerate(hosts):
+        own = ends_by_numbers(host, index)
+        assert own.startswith(f"the parameter norm of step {STEPS} is inf (the loss was usually "), own
+        assert host.status.resumed_from == STEPS
     aside = {path.name for path in (output / "run" / "set-aside").iterdir() if path.is_dir()}
     assert aside == {str(label) for label in spoiled}
-    assert f": set aside checkpoint {', '.join(map(str, spoiled))} (" in cluster.launched[-2].log
+    assert f": set aside checkpoint {', '.join(map(str, spoiled))} (" in hosts[0].log
     assert math.isfinite(losses(output, "run")[STEPS])
+
+
+def spoiling(output: Path, data: DataSpec, rate: float) -> RunSpec:
+    """Of as many steps as the spoiled checkpoints say are done; one is saved at each step, so that one is under way."""
+    spec = spec_of(output, data, steps=LONGER, checkpoint_period=1, learning_rate=rate, warmup_steps_fraction=0.0)
+    return dataclasses.replace(spec, loss_spike=BOUND)
+
+
+def ends_by_numbers(host: LaunchedHost, index: int) -> str:
+    """Why, in the words of whichever host saw it first."""
+    assert host.process.returncode == ExitCode.REPEATED, host.log[-3000:]
+    assert "starts again" not in host.log
+    return str(host.status.reason).removeprefix(f"host {1 - index}: ")
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -441,12 +461,12 @@ def replayed(cluster: Cluster, spec: RunSpec, step: int) -> subprocess.Completed
     return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
 
 
-def records(metrics: Path) -> list[str]:
+def records(metrics: Path, step: int) -> list[str]:
     """What the bad step has read, as a replay prints it."""
     said: list[str] = []
     for index in range(2):
-        kept = json.loads((metrics / f"bad-step-{STEPS}-host-{index}.json").read_text())
-        said.append(f"host {index} reads for step {STEPS}:")
+        kept = json.loads((metrics / f"bad-step-{step}-host-{index}.json").read_text())
+        said.append(f"host {index} reads for step {step}:")
         said += [f"  {one['file']}  record {one['record']}  {one['tokens']} tokens" for one in kept["records"]]
     return said
 
