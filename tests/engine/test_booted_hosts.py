@@ -70,9 +70,9 @@ def emulator(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator
     emulator = Emulator(clone)
     for name, value in emulator.exports.items():
         monkeypatch.setenv(name, value)
-    yield emulator
-    emulator.process.kill()
-    emulator.process.wait()
+    with emulator.process:
+        yield emulator
+        emulator.process.kill()
     until(lambda: not emulator.processes(), "hosts end with their emulator, however it ends")
 
 
