@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pulumi
 
-from infra import names
 from infra.targets.foundation.components import storage_agent
 from infra.targets.foundation.components.budget import Budget
 from infra.targets.foundation.components.identity import Access, AccessArgs, Identity
@@ -36,10 +35,7 @@ def declare(settings: FoundationSettings) -> None:
     Access("access", things, identity.member, after)
     if made.budget:
         Budget("budget", made.budget, after)
-    _export(settings.names)
-
-
-def _export(named: names.Names) -> None:
+    named = settings.names
     for kind, bucket in named.buckets.items():
         pulumi.export(f"{kind}_bucket", f"gs://{bucket}")
     pulumi.export("state", named.state_url)
