@@ -216,7 +216,5 @@ def quota_name(limit: QuotaLimit, claim: Claim) -> str:
 
 def quota_unit(family: str) -> QuotaUnit:
     """Whether quotas of this family count chips or cores."""
-    for row in rows(family):
-        if quota := row.quota(Api.QUEUED_RESOURCE):
-            return quota.unit
-    return QuotaUnit.CHIPS
+    quotas = (row.quota(Api.QUEUED_RESOURCE) for row in rows(family))
+    return next((quota.unit for quota in quotas if quota), QuotaUnit.CHIPS)
