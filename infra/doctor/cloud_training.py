@@ -8,10 +8,11 @@ from functools import partial
 from infra import names
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import NoBucketError, StoreError
+from infra.google_cloud.google_project import GoogleProject
 from infra.preview import quota
 from infra.preview.quota import QuotaNeed
 from infra.stack_file.cloud_training import CloudTrainingSettings, how_to_make_foundation
-from infra.targets.needs import Finding, Needs, Project, Question, not_asked, ok, wrong
+from infra.targets.needs import Finding, Needs, Question, not_asked, ok, wrong
 
 BUCKET_PATIENCE_S = 10.0
 
@@ -26,7 +27,7 @@ def training_needs(settings: CloudTrainingSettings, services: tuple[str, ...], p
     return Needs(services, permissions, more=more)
 
 
-def quota_finding(project: Project, need: QuotaNeed | None) -> Finding:
+def quota_finding(project: GoogleProject, need: QuotaNeed | None) -> Finding:
     """Compare the project's quota with the need, zone by zone: one with enough will do, as they are tried in turn.
 
     Google tells the limit and not how much of it is in use.
@@ -58,7 +59,7 @@ def _foundation(settings: CloudTrainingSettings) -> Finding:
     return ok("foundation", f"{store} is there")
 
 
-def _bucket(settings: CloudTrainingSettings, key: str, bucket: str, project: Project) -> Finding:
+def _bucket(settings: CloudTrainingSettings, key: str, bucket: str, project: GoogleProject) -> Finding:
     location = project.bucket_location(bucket)
     problem = names.bucket_problem(key, bucket, location, settings.place)
     return wrong(key, problem) if problem else ok(key, f"gs://{bucket} is in {location.lower()}")

@@ -15,7 +15,7 @@ from infra.google_cloud import google_project
 from infra.google_cloud.google_project import GoogleError, GoogleProject
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.targets import registry
-from infra.targets.needs import Finding, Needs, Project, Question, not_asked, ok, wrong
+from infra.targets.needs import Finding, Needs, Question, not_asked, ok, wrong
 
 
 def anybody() -> Finding:
@@ -62,14 +62,14 @@ def _questions(settings: CloudSettings) -> dict[str, Question]:
     }
 
 
-def _project(project: Project) -> Finding:
+def _project(project: GoogleProject) -> Finding:
     state = project.state()
     if state != "ACTIVE":
         return wrong("project", f"{project.project} is {state}; run: gcloud projects undelete {project.project}")
     return ok("project", f"{project.project} is active")
 
 
-def _services(project: Project, needs: Needs) -> Finding:
+def _services(project: GoogleProject, needs: Needs) -> Finding:
     missing = sorted(set(needs.services) - project.enabled_services())
     if not missing:
         return ok("APIs", f"all {len(needs.services)} that it needs are enabled")
@@ -81,7 +81,7 @@ def _services(project: Project, needs: Needs) -> Finding:
     )
 
 
-def _roles(project: Project, needs: Needs) -> Finding:
+def _roles(project: GoogleProject, needs: Needs) -> Finding:
     granted = project.granted(tuple(needs.permissions))
     missing = [name for name in needs.permissions if name not in granted]
     if not missing:

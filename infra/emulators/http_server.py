@@ -143,8 +143,11 @@ class _Server(ThreadingMixIn, TCPServer):
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def end(self) -> None:
+        """Closes every connection, also those that a client keeps open, so that a closed emulator answers nobody."""
         self.shutdown()
-        self.close_connections()
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
         self.server_close()
 
     def serve_forever(self, poll_interval: float = 0.5) -> None:
@@ -162,12 +165,6 @@ class _Server(ThreadingMixIn, TCPServer):
     def shutdown_request(self, request: Any) -> None:
         self._connections.discard(request)
         super().shutdown_request(request)
-
-    def close_connections(self) -> None:
-        """Closes every connection, also those that a client keeps open, so that a closed emulator answers nobody."""
-        for connection in list(self._connections):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         error = sys.exc_info()[1]

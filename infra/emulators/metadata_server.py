@@ -36,14 +36,12 @@ class MetadataServer(HttpEmulator):
         self,
         token: str = TOKEN,
         attributes: Mapping[str, str] | None = None,
-        expires_in_s: int = 3600,
         email: str = EMAIL,
         publish: Publish = lambda namespace, key, value: None,
         at: tuple[str, int] = ("127.0.0.1", 0),
     ) -> None:
         self.token = token
         self.email = email
-        self.expires_in_s = expires_in_s
         self.publish = publish
         self.requests: list[str] = []  # paths asked for, with the header
         self.values: dict[str, str] = {
@@ -129,7 +127,7 @@ class MetadataServer(HttpEmulator):
             return 404, "text/html", "not found"
         scopes = ["https://www.googleapis.com/auth/cloud-platform"]
         info = {"aliases": ["default"], "email": self.email, "scopes": scopes}
-        token = {"access_token": self.token, "expires_in": self.expires_in_s, "token_type": "Bearer"}
+        token = {"access_token": self.token, "expires_in": 3600, "token_type": "Bearer"}
         if asked == "":
             listing = "aliases\nemail\nidentity\nscopes\ntoken\n"
             return (200, "application/json", json.dumps(info)) if recursive else (200, "application/text", listing)

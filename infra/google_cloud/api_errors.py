@@ -78,7 +78,9 @@ def judge(api: GoogleApi, doing: str, error: BaseException) -> Failure:
 
 
 def _judge_refusal(api: GoogleApi, doing: str, error: Any) -> Failure:
-    code, status, message = int(error.code or 0), _status(error), _message(error)
+    code, status = int(error.code or 0), _status(error)
+    # Without the `POST https://...: ` that Google's client puts before it.
+    message = re.sub(r"^[A-Z]+ \S+: ", "", str(error.message)).strip() or "no reason is given"
     sentence = f"cannot {doing}: {message}"
     if code == 404:
         return Failure(GoneError(f"cannot {doing}: it is not there"))
@@ -106,11 +108,6 @@ def _status(error: Any) -> str:
         return str(error.response.json()["error"]["status"])
     except (AttributeError, KeyError, TypeError, ValueError):
         return ""
-
-
-def _message(error: Any) -> str:
-    """Without the `POST https://...: ` that Google's client puts before it."""
-    return re.sub(r"^[A-Z]+ \S+: ", "", str(error.message)).strip() or "no reason is given"
 
 
 def _is_quota(error: Any, message: str) -> bool:

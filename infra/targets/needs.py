@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+
+from infra.google_cloud.google_project import GoogleProject
 
 
 class Outcome(StrEnum):
@@ -35,26 +36,7 @@ def not_asked(what: str, why: str) -> Finding:
     return Finding(what, Outcome.NOT_ASKED, why)
 
 
-class Project(Protocol):
-    """What can be asked of a Google project; infra/google_cloud/google_project.py says what each answer is."""
-
-    @property
-    def project(self) -> str: ...
-
-    def state(self) -> str: ...
-
-    def enabled_services(self) -> set[str]: ...
-
-    def granted(self, permissions: tuple[str, ...]) -> set[str]: ...
-
-    def granted_on_billing_account(self, billing_account: str, permissions: tuple[str, ...]) -> set[str]: ...
-
-    def quota(self, service: str, name: str, place: str, dimensions: Mapping[str, str] | None = None) -> int | None: ...
-
-    def bucket_location(self, bucket: str) -> str: ...
-
-
-type Question = Callable[[Project], Finding]
+type Question = Callable[[GoogleProject], Finding]
 
 
 @dataclass(frozen=True)

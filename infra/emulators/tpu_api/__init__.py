@@ -11,37 +11,19 @@ what none of these says is a field of Behaviour, or marked "our choice" in the c
 `make test-gcloud` runs the real gcloud against it; what that sends is replayed in every test run.
 """
 
-from infra.emulators.tpu_api.cloud import Cloud
-from infra.emulators.tpu_api.faults import Call, Fault, FaultKind
-from infra.emulators.tpu_api.pools import QuotaTier, ZoneRefusal
-from infra.emulators.tpu_api.records import (
-    HOST_READY,
-    Behaviour,
-    GuestAttribute,
-    Hidden,
-    NodeState,
-    OperationEnds,
-    QuotaRefusal,
-    RequestState,
-    Timings,
-)
-from infra.emulators.tpu_api.server import TpuApi
-
-__all__ = [
-    "HOST_READY",
-    "Behaviour",
-    "Call",
-    "Cloud",
-    "Fault",
-    "FaultKind",
-    "GuestAttribute",
-    "Hidden",
-    "NodeState",
-    "OperationEnds",
-    "QuotaRefusal",
-    "QuotaTier",
-    "RequestState",
-    "Timings",
-    "TpuApi",
-    "ZoneRefusal",
-]
+from infra.emulators.tpu_api.cloud import Cloud as Cloud
+from infra.emulators.tpu_api.faults import Call as Call
+from infra.emulators.tpu_api.faults import Fault as Fault
+from infra.emulators.tpu_api.faults import FaultKind as FaultKind
+from infra.emulators.tpu_api.pools import QuotaTier as QuotaTier
+from infra.emulators.tpu_api.pools import ZoneRefusal as ZoneRefusal
+from infra.emulators.tpu_api.records import HOST_READY as HOST_READY
+from infra.emulators.tpu_api.records import Behaviour as Behaviour
+from infra.emulators.tpu_api.records import GuestAttribute as GuestAttribute
+from infra.emulators.tpu_api.records import Hidden as Hidden
+from infra.emulators.tpu_api.records import NodeState as NodeState
+from infra.emulators.tpu_api.records import OperationEnds as OperationEnds
+from infra.emulators.tpu_api.records import QuotaRefusal as QuotaRefusal
+from infra.emulators.tpu_api.records import RequestState as RequestState
+from infra.emulators.tpu_api.records import Timings as Timings
+from infra.emulators.tpu_api.server import TpuApi as TpuApi

@@ -16,8 +16,9 @@ from typing import Any
 from infra import hardware
 from infra.emulators.tpu_api import errors, messages
 from infra.emulators.tpu_api.errors import ApiError, Code
-from infra.emulators.tpu_api.records import CapacityTier, Extras
+from infra.emulators.tpu_api.records import Extras
 from infra.hardware import Accelerator, Api
+from infra.tiers import Tier
 
 # ids of requests and nodes: the regex of the client's docstrings
 _ID = re.compile(r"[A-Za-z0-9_.~+%-]+")
@@ -69,7 +70,7 @@ class Wanted:
     """What a valid queued resource asks for, and the names its nodes will have."""
 
     row: Accelerator
-    tier: CapacityTier
+    tier: Tier  # a reserved one draws on a reservation; in the message it is `guaranteed` or none
     node_names: tuple[str, ...]
     reservation: str = ""
     runs_for_s: float | None = None
@@ -157,11 +158,11 @@ def check_request(place: Place, request_id: str, message: Any, extras: Extras) -
     ):
         raise invalid("reservation_name", f"{message.reservation_name!r} is not a reservation in {place.zone}")
     tier = _tier(message, extras)
-    reservation = message.reservation_name if tier is CapacityTier.RESERVED else ""
+    reservation = message.reservation_name if tier is Tier.RESERVED else ""
     return Wanted(row, tier, node_names, reservation, _run_s(tier, extras))
 
 
-def _tier(message: Any, extras: Extras) -> CapacityTier:
+def _tier(message: Any, extras: Extras) -> Tier:
     """The tier asked for. STANDARD tells none: gcloud alpha sends it where it has no better word."""
     model = extras.request.get("provisioningModel", "STANDARD")
     if model not in _PROVISIONING_MODELS:
@@ -169,24 +170,24 @@ def _tier(message: Any, extras: Extras) -> CapacityTier:
     scheduling = message.tpu.node_spec[0].node.scheduling_config
     reserved = extras.guaranteed.get("reserved") or model == "RESERVATION_BOUND"
     asked = {
-        CapacityTier.FLEX_START: model == "FLEX_START",
-        CapacityTier.SPOT: message.HasField("spot") or scheduling.spot or scheduling.preemptible or model == "SPOT",
-        CapacityTier.RESERVED: scheduling.reserved or bool(message.reservation_name) or reserved,
+        Tier.FLEX_START: model == "FLEX_START",
+        Tier.SPOT: message.HasField("spot") or scheduling.spot or scheduling.preemptible or model == "SPOT",
+        Tier.RESERVED: scheduling.reserved or bool(message.reservation_name) or reserved,
     }
     tiers = [tier for tier, is_asked in asked.items() if is_asked]
     if len(tiers) > 1:
         raise invalid("tier", f"{tiers[0]} capacity is not {tiers[1]}; ask for one of them (our choice)")
-    return tiers[0] if tiers else CapacityTier.GUARANTEED if message.HasField("guaranteed") else CapacityTier.ON_DEMAND
+    return tiers[0] if tiers else Tier.GUARANTEED if message.HasField("guaranteed") else Tier.ON_DEMAND
 
 
-def _run_s(tier: CapacityTier, extras: Extras) -> float | None:
+def _run_s(tier: Tier, extras: Extras) -> float | None:
     """How long a request may be ACTIVE; flex-start has seven days at most, and where it says nothing (our choice)."""
     duration = extras.request.get("runDuration", {})
     unknown = set(duration) - {"maxRunDuration", "terminationTime"}
     if unknown:
         raise invalid("run_duration", f"unknown name {min(unknown)!r}")
     if "maxRunDuration" not in duration:
-        return _LONGEST_RUN_S if tier is CapacityTier.FLEX_START else None
+        return _LONGEST_RUN_S if tier is Tier.FLEX_START else None
     seconds = messages.seconds_of(messages.parse_duration(duration["maxRunDuration"]))
     if not 0 < seconds <= _LONGEST_RUN_S:
         raise invalid("run_duration.max_run_duration", f"{seconds:g} s is not above 0 and at most 7 days")

@@ -20,7 +20,6 @@ from infra.emulators.tpu_api.levers import Levers
 from infra.emulators.tpu_api.pools import Claim, ZoneRefusal
 from infra.emulators.tpu_api.records import (
     Behaviour,
-    CapacityTier,
     Extras,
     Hidden,
     Initiator,
@@ -34,6 +33,7 @@ from infra.emulators.tpu_api.records import (
 )
 from infra.emulators.tpu_api.transitions import INACTIVE, Transitions
 from infra.hardware import Accelerator
+from infra.tiers import Tier
 
 
 class Cloud:
@@ -155,18 +155,18 @@ class Cloud:
             raise ApiError(Code.ALREADY_EXISTS, f"Resource '{name}' already exists.", "RESOURCE_ALREADY_EXISTS")
         scheduling = message.scheduling_config
         spot = scheduling.spot or scheduling.preemptible
-        tier = CapacityTier.SPOT if spot else CapacityTier.RESERVED if scheduling.reserved else CapacityTier.ON_DEMAND
+        tier = Tier.SPOT if spot else Tier.RESERVED if scheduling.reserved else Tier.ON_DEMAND
         claim = Claim(place.project, place.zone, row, tier, 1)
         self._refuse_at_call(claim, message)
         if over_quota := self.ledger.over_quota(claim):
             raise over_quota
         operation = self.ledger.new_operation("create", name)
         taken = self.ledger.capacity_claims()
-        reservation = self.ledger.pools.reservation_for(claim, taken) if tier is CapacityTier.RESERVED else ""
+        reservation = self.ledger.pools.reservation_for(claim, taken) if tier is Tier.RESERVED else ""
         refused = self.transitions.refused_in_operation(claim)
         if self.ledger.pools.full(claim, taken):
             refused = errors.no_capacity(place.zone)
-        elif tier is CapacityTier.RESERVED and not reservation:
+        elif tier is Tier.RESERVED and not reservation:
             refused = errors.reservation_full()
         if refused:
             return self.ledger.complete(operation, refused.failure, after_s=self.ledger.timings.admit_s)

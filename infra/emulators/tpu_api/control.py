@@ -41,8 +41,9 @@ from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.cloud import Cloud
 from infra.emulators.tpu_api.faults import Call, Fault, FaultKind
 from infra.emulators.tpu_api.pools import QuotaTier, ZoneRefusal, quota_unit
-from infra.emulators.tpu_api.records import CapacityTier, GuestAttribute, NodeState
+from infra.emulators.tpu_api.records import GuestAttribute, NodeState
 from infra.hardware import find
+from infra.tiers import Tier
 
 
 class Emulator(Protocol):
@@ -159,9 +160,9 @@ def _operation(api: Emulator, name: str) -> dict[str, Any]:
 def _capacities(api: Emulator) -> list[dict[str, Any]]:
     """Every limit that was set, and every family that is in use somewhere."""
     pools = api.cloud.ledger.pools
-    claims = [claim for claim in api.cloud.ledger.capacity_claims() if claim.tier is not CapacityTier.RESERVED]
+    claims = [claim for claim in api.cloud.ledger.capacity_claims() if claim.tier is not Tier.RESERVED]
     shown = {(limit.zone, limit.accelerator): limit.chips for limit in pools.capacities}
-    drawing = [request for request in api.cloud.ledger.requests.values() if request.tier is not CapacityTier.RESERVED]
+    drawing = [request for request in api.cloud.ledger.requests.values() if request.tier is not Tier.RESERVED]
     places = {(Place.of(request.name).zone, find(request.accelerator).family) for request in drawing}
     places |= {(claim.zone, claim.row.family) for claim in claims}
     return [

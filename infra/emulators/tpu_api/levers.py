@@ -18,17 +18,10 @@ from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.errors import Code
 from infra.emulators.tpu_api.ledger import Ledger
 from infra.emulators.tpu_api.pools import QuotaTier, ZoneRefusal
-from infra.emulators.tpu_api.records import (
-    CapacityTier,
-    GuestAttribute,
-    Initiator,
-    Node,
-    NodeHost,
-    NodeState,
-    RequestState,
-)
+from infra.emulators.tpu_api.records import GuestAttribute, Initiator, Node, NodeHost, NodeState, RequestState
 from infra.emulators.tpu_api.transitions import Transitions
 from infra.hardware import families
+from infra.tiers import Tier
 from infra.vm_hosts import guest_report
 
 
@@ -48,7 +41,7 @@ class Levers:
         lost = [node] if node else self.ledger.nodes_of(request) if request else []
         if not lost:
             raise ValueError(f"{name} has nothing to preempt; nodes: {', '.join(self.ledger.nodes) or 'none'}")
-        if lost[0].tier is not CapacityTier.SPOT:
+        if lost[0].tier is not Tier.SPOT:
             raise ValueError(f"{name} is {lost[0].tier}: only spot is preempted")
         for lost_node in lost:
             self.transitions.move_node(lost_node, NodeState.PREEMPTED, None)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from infra.emulators.tpu_api.records import CapacityTier
 from infra.hardware import Accelerator, Api, QuotaScope, QuotaUnit, rows
+from infra.tiers import Tier
 
 _MOST_SERVING_CHIPS = 8
 _ANY_RESERVATION = "/reservations/-"
@@ -36,7 +36,7 @@ class Claim:
     project: str
     zone: str
     row: Accelerator
-    tier: CapacityTier
+    tier: Tier
     nodes: int
     reservation: str = ""
 
@@ -61,7 +61,7 @@ class Claim:
     @property
     def quota_tier(self) -> QuotaTier:
         """Flex-start counts against the preemptible quota, as its documentation says."""
-        return QuotaTier.SPOT if self.tier in (CapacityTier.SPOT, CapacityTier.FLEX_START) else QuotaTier.ON_DEMAND
+        return QuotaTier.SPOT if self.tier in (Tier.SPOT, Tier.FLEX_START) else QuotaTier.ON_DEMAND
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Capacity:
         return (
             claim.zone == self.zone
             and self.accelerator in (claim.row.name, claim.row.family)
-            and claim.tier is not CapacityTier.RESERVED
+            and claim.tier is not Tier.RESERVED
         )
 
 
@@ -90,10 +90,7 @@ class Refused:
     stays: bool = False
 
     def concerns(self, claim: Claim) -> bool:
-        sold_otherwise = self.how is ZoneRefusal.NONE_FOR_SALE and claim.tier not in (
-            CapacityTier.ON_DEMAND,
-            CapacityTier.GUARANTEED,
-        )
+        sold_otherwise = self.how is ZoneRefusal.NONE_FOR_SALE and claim.tier not in (Tier.ON_DEMAND, Tier.GUARANTEED)
         named = self.accelerator in ("", claim.row.name, claim.row.family)
         return claim.zone == self.zone and named and not sold_otherwise
 
@@ -116,7 +113,7 @@ class QuotaLimit:
             and claim.row.family == self.family
             and claim.quota_tier is self.tier
             and claim.is_serving == self.serving
-            and claim.tier is not CapacityTier.RESERVED
+            and claim.tier is not Tier.RESERVED
         )
 
 
@@ -219,7 +216,5 @@ def quota_name(limit: QuotaLimit, claim: Claim) -> str:
 
 def quota_unit(family: str) -> QuotaUnit:
     """Whether quotas of this family count chips or cores."""
-    for row in rows(family):
-        if quota := row.quota(Api.QUEUED_RESOURCE):
-            return quota.unit
-    return QuotaUnit.CHIPS
+    quotas = (row.quota(Api.QUEUED_RESOURCE) for row in rows(family))
+    return next((quota.unit for quota in quotas if quota), QuotaUnit.CHIPS)

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, PlainSerializer
 
 from infra.emulators.tpu_api import messages
 from infra.emulators.tpu_api.errors import RpcStatus
+from infra.tiers import Tier
 
 
 class RequestState(StrEnum):
@@ -53,14 +54,6 @@ class Initiator(StrEnum):
     NONE = "STATE_INITIATOR_UNSPECIFIED"
     USER = "USER"
     SERVICE = "SERVICE"
-
-
-class CapacityTier(StrEnum):
-    ON_DEMAND = "on-demand"
-    SPOT = "spot"
-    GUARANTEED = "guaranteed"
-    FLEX_START = "flex-start"
-    RESERVED = "reserved"  # draws on a reservation; its tier in the message is `guaranteed` or none
 
 
 class OperationEnds(StrEnum):
@@ -174,7 +167,7 @@ class Node:
 
     name: str
     accelerator: str  # row of the hardware table
-    tier: CapacityTier
+    tier: Tier
     message: Annotated[Any, BeforeValidator(partial(messages.parse, "Node")), PlainSerializer(messages.plain)]
     create_s: float
     state: NodeState = NodeState.CREATING
@@ -209,7 +202,7 @@ class Request:
 
     name: str
     accelerator: str
-    tier: CapacityTier
+    tier: Tier
     node_names: list[str]
     message: Annotated[Any, BeforeValidator(partial(messages.parse, "QueuedResource")), PlainSerializer(messages.plain)]
     create_s: float

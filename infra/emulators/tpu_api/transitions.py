@@ -13,7 +13,6 @@ from infra.emulators.tpu_api.errors import ApiError, Code, RpcStatus
 from infra.emulators.tpu_api.ledger import Ledger, claim_of
 from infra.emulators.tpu_api.pools import Claim, ZoneRefusal
 from infra.emulators.tpu_api.records import (
-    CapacityTier,
     Initiator,
     Node,
     NodeHost,
@@ -25,6 +24,7 @@ from infra.emulators.tpu_api.records import (
     RequestState,
 )
 from infra.hardware import Accelerator, find
+from infra.tiers import Tier
 
 INACTIVE = (RequestState.FAILED, RequestState.SUSPENDED)
 _QUEUED = (RequestState.CREATING, RequestState.ACCEPTED, RequestState.WAITING_FOR_RESOURCES)
@@ -135,7 +135,7 @@ class Transitions:
         A reservation that is not there leaves no request (our choice).
         """
         pools = self.ledger.pools
-        if claim.tier is CapacityTier.RESERVED and claim.reservation and not pools.has_reservation(claim.reservation):
+        if claim.tier is Tier.RESERVED and claim.reservation and not pools.has_reservation(claim.reservation):
             return None if stays else errors.no_reservation()
         refused = pools.refusal_of(claim)
         if refused is None or stays not in (None, refused.stays):
@@ -151,7 +151,7 @@ class Transitions:
         request.tried = self.ledger.revision
         claim, taken = claim_of(request), self.ledger.capacity_claims()
         reservation = ""
-        if request.tier is CapacityTier.RESERVED:
+        if request.tier is Tier.RESERVED:
             reservation = self.ledger.pools.reservation_for(claim, taken)
             if not reservation:
                 return False
@@ -205,13 +205,13 @@ class Transitions:
 
     # --- nodes ---
 
-    def new_node(self, name: str, row: Accelerator, tier: CapacityTier, message: Any) -> Node:
+    def new_node(self, name: str, row: Accelerator, tier: Tier, message: Any) -> Node:
         number = self.ledger.next_number()
         shown = without_outputs(message)
         shown.name, shown.id = name, 10**18 + number
         shown.accelerator_type = shown.accelerator_type or str(row.accelerator_type)
-        shown.scheduling_config.spot = tier is CapacityTier.SPOT
-        shown.scheduling_config.reserved = tier is CapacityTier.RESERVED
+        shown.scheduling_config.spot = tier is Tier.SPOT
+        shown.scheduling_config.reserved = tier is Tier.RESERVED
         if not shown.HasField("network_config") and not len(shown.network_configs):
             shown.network_config.network = "default"
         if not shown.service_account.email:

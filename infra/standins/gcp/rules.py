@@ -139,33 +139,24 @@ def _value(kind: Type, value: Any, path: str) -> Iterator[Problem]:
     if value is UNKNOWN or isinstance(kind, Anything):
         return
     match kind:
-        case ListOf(item):
-            if not isinstance(value, list):
-                yield _mistyped(path, value, "a list")
-                return
+        case ListOf(item) if isinstance(value, list):
             for index, each in enumerate(cast(list[Any], value)):
                 yield from _value(item, each, f"{path}[{index}]")
-        case MapOf(inner):
-            if not isinstance(value, dict):
-                yield _mistyped(path, value, "a map")
-                return
+        case MapOf(inner) if isinstance(value, dict):
             for key, each in cast(dict[str, Any], value).items():
                 yield from _value(inner, each, f"{path}.{key}")
-        case ObjectOf():
-            if isinstance(value, list) and len(cast(list[Any], value)) <= 1:
-                # to Google's plugin an object is a list of at most one
-                for each in cast(list[Any], value):
-                    yield from _value(kind, each, path)
-                return
-            if not isinstance(value, dict):
-                yield _mistyped(path, value, "an object")
-                return
+        case ObjectOf() if isinstance(value, list) and len(cast(list[Any], value)) <= 1:
+            # to Google's plugin an object is a list of at most one
+            for each in cast(list[Any], value):
+                yield from _value(kind, each, path)
+        case ObjectOf() if isinstance(value, dict):
             fields = schema.object_fields(kind)
             if fields is not None:
                 yield from _object(kind, fields, cast(dict[str, Any], value), path + ".")
-        case Scalar(name):
-            if not _SCALARS[name](value):
-                yield _mistyped(path, value, _WORDS[name])
+        case Scalar(name) if _SCALARS[name](value):
+            pass
+        case _:
+            yield _mistyped(path, value, _WORDS[kind.kind] if isinstance(kind, Scalar) else _SHAPES[type(kind)])
 
 
 def _mistyped(path: str, value: Any, expected: str) -> Problem:
@@ -187,3 +178,4 @@ _SCALARS: dict[str, Callable[[Any], bool]] = {
     "bool": lambda value: isinstance(value, bool) or value in ("true", "false"),
 }
 _WORDS = {"str": "a string", "int": "a whole number", "float": "a number", "bool": "true or false"}
+_SHAPES = {ListOf: "a list", MapOf: "a map", ObjectOf: "an object"}

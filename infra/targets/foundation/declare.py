@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pulumi
 
-from infra import names
 from infra.targets.foundation.components import storage_agent
 from infra.targets.foundation.components.budget import Budget
 from infra.targets.foundation.components.identity import Access, AccessArgs, Identity
@@ -22,24 +21,20 @@ from infra.targets.foundation.settings import FoundationSettings
 
 def declare(settings: FoundationSettings) -> None:
     """Declare the stack's resources."""
-    made = plan(settings)
+    made, named = plan(settings), settings.names
     services = Services("services", made.services)
     after = pulumi.ResourceOptions(depends_on=[services])
     storage = Storage("storage", made.storage, after)
     agent = storage_agent.member(settings.project, storage.buckets["artifacts"].project_number, services.enabled)
     State("state", made.storage, agent, after)
-    registries = Registries("registries", made.registries, after)
+    registries = Registries("registries", named, after)
     secrets = Secrets("secrets", made.secrets, after)
-    identity = Identity("identity", made.identity, after)
+    identity = Identity("identity", named, after)
     Network("network", made.network, identity.email, after)
     things = AccessArgs(settings.project, storage.buckets, registries.repositories, secrets.secrets)
     Access("access", things, identity.member, after)
     if made.budget:
         Budget("budget", made.budget, after)
-    _export(settings.names)
-
-
-def _export(named: names.Names) -> None:
     for kind, bucket in named.buckets.items():
         pulumi.export(f"{kind}_bucket", f"gs://{bucket}")
     pulumi.export("state", named.state_url)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from infra.google_cloud.google_project import GoogleProject
 from infra.targets.foundation.settings import Egress, FoundationSettings
-from infra.targets.needs import Finding, Needs, Project, Question, ok, wrong
+from infra.targets.needs import Finding, Needs, Question, ok, wrong
 
 PERMISSIONS: Mapping[str, str] = {
     "serviceusage.services.enable": "roles/serviceusage.serviceUsageAdmin",
@@ -47,7 +48,7 @@ def needs(settings: FoundationSettings) -> Needs:
     return Needs(settings.services, permissions, enables_services=True, more=more)
 
 
-def _billing_account(project: Project, account: str) -> Finding:
+def _billing_account(project: GoogleProject, account: str) -> Finding:
     granted = project.granted_on_billing_account(account, tuple(BILLING_ACCOUNT))
     missing = [name for name in BILLING_ACCOUNT if name not in granted]
     if not missing:

@@ -153,11 +153,7 @@ def _operate(
     Client 1.28 cannot read an operation whose response has a field that it does not know, and nodes of the service were
     seen with some (`useTpuVm`, `bootDisk`): only name, done and error are read here.
     """
-
-    def act() -> TpuOperation:
-        return _operation(API.send(method, f"{version}/{path}", query, body))
-
-    return retries.call(context, API, doing, act)
+    return retries.call(context, API, doing, lambda: _operation(API.send(method, f"{version}/{path}", query, body)))
 
 
 def _operation(response: Any) -> TpuOperation:
