@@ -21,20 +21,21 @@ from infra.targets.foundation.settings import FoundationSettings
 
 def declare(settings: FoundationSettings) -> None:
     """Declare the stack's resources."""
-    made, named = plan(settings), settings.names
+    made = plan(settings)
     services = Services("services", made.services)
     after = pulumi.ResourceOptions(depends_on=[services])
     storage = Storage("storage", made.storage, after)
     agent = storage_agent.member(settings.project, storage.buckets["artifacts"].project_number, services.enabled)
     State("state", made.storage, agent, after)
-    registries = Registries("registries", named, after)
+    registries = Registries("registries", made.registries, after)
     secrets = Secrets("secrets", made.secrets, after)
-    identity = Identity("identity", named, after)
+    identity = Identity("identity", made.identity, after)
     Network("network", made.network, identity.email, after)
     things = AccessArgs(settings.project, storage.buckets, registries.repositories, secrets.secrets)
     Access("access", things, identity.member, after)
     if made.budget:
         Budget("budget", made.budget, after)
+    named = settings.names
     for kind, bucket in named.buckets.items():
         pulumi.export(f"{kind}_bucket", f"gs://{bucket}")
     pulumi.export("state", named.state_url)

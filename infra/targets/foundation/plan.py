@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from infra import names
 from infra.targets.foundation.components.budget import BudgetArgs
+from infra.targets.foundation.components.identity import IdentityArgs
 from infra.targets.foundation.components.network import NetworkArgs
+from infra.targets.foundation.components.registries import RegistriesArgs
 from infra.targets.foundation.components.secrets import SecretsArgs
 from infra.targets.foundation.components.services import ServicesArgs
 from infra.targets.foundation.components.storage import StorageArgs
@@ -15,11 +17,13 @@ from infra.targets.foundation.settings import Egress, FoundationSettings
 
 @dataclass(frozen=True)
 class FoundationPlan:
-    """What `up` will make, as far as its names alone do not say it."""
+    """Everything that `up` will make."""
 
     services: ServicesArgs
     storage: StorageArgs
+    registries: RegistriesArgs
     network: NetworkArgs
+    identity: IdentityArgs
     secrets: SecretsArgs
     budget: BudgetArgs | None
 
@@ -39,7 +43,9 @@ def plan(settings: FoundationSettings) -> FoundationPlan:
     return FoundationPlan(
         services=ServicesArgs(settings.project, settings.services),
         storage=StorageArgs(named, settings.soft_delete_days),
+        registries=RegistriesArgs(named),
         network=NetworkArgs(named, settings.subnet_cidr, nat=settings.egress is Egress.NAT),
+        identity=IdentityArgs(named),
         secrets=SecretsArgs(named, settings.secrets),
         budget=budget,
     )

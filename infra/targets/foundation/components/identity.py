@@ -26,16 +26,21 @@ SECRET_ROLE = "roles/secretmanager.secretAccessor"
 PROJECT_ROLES = {"logs": "roles/logging.logWriter", "metrics": "roles/monitoring.metricWriter"}
 
 
+@dataclass(frozen=True)
+class IdentityArgs:
+    names: Names
+
+
 class Identity(pulumi.ComponentResource):
     """The account alone; Access says what it may do, for the network needs it before there are buckets."""
 
-    def __init__(self, name: str, names: Names, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: IdentityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:foundation:Identity", name, None, opts)
         account = gcp.serviceaccount.Account(
             "hosts",
-            account_id=names.account_id,
-            project=names.project,
-            display_name=f"Training hosts in {names.region}",
+            account_id=args.names.account_id,
+            project=args.names.project,
+            display_name=f"Training hosts in {args.names.region}",
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.email, self.member = account.email, account.member

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -10,12 +11,17 @@ import pulumi_gcp as gcp
 from infra.names import Names
 
 
+@dataclass(frozen=True)
+class RegistriesArgs:
+    names: Names
+
+
 class Registries(pulumi.ComponentResource):
     """Three repositories in the hosts' region. What is in them can be made again, so destroy removes them."""
 
-    def __init__(self, name: str, names: Names, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: RegistriesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:foundation:Registries", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
+        names, child = args.names, pulumi.ResourceOptions(parent=self)
 
         def repository(
             kind: str, identifier: str, form: str, about: str, **more: Any
