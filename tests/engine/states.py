@@ -22,12 +22,13 @@ import yaml
 
 from infra.artifacts.layout import bundle_key
 from infra.artifacts.opening import open_store
-from infra.emulators.tpu_api import Timings, TpuApi, messages
+from infra.emulators.tpu_api import TpuApi, messages
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.records import Request
 from infra.paths import ROOT
 from infra.targets.tpu_vm.provider.tpu_inputs import fingerprint
 from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
+from tests.emulators.instant import INSTANT
 from tests.engine import test_foundation
 from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import PROJECT, emulated, settings_of, write
@@ -131,7 +132,7 @@ def _record(version: str, work: Path) -> None:
     for target in STACKS:
         stack = write_stack(clone, target)
         folder = DIRECTORY / version / target
-        with pytest.MonkeyPatch.context() as patch, emulated(work / target, [LIKE], Timings.instant()) as api:
+        with pytest.MonkeyPatch.context() as patch, emulated(work / target, [LIKE], INSTANT) as api:
             patch.setenv("SLIPWAY_STANDIN_STATE", str(work / "google"))
             patch.setenv("HOME", str(work / "home"))
             done = clone.pulumi("up", stack)

@@ -77,6 +77,7 @@ def emulator(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator
 
 
 def test_a_slice_boots_installs_trains_and_says_so(clone: Clone, emulator: Emulator) -> None:
+    """What `slipway emulate tpu --boot` is for, from an empty disk to a finished run."""
     up = clone.pulumi("up", STACK)
     assert up.returncode == 0, said(up) + "".join(map(log, emulator.disks()))
     (node,) = emulator.state()["nodes"]

@@ -13,9 +13,10 @@ from infra.artifacts.opening import open_store
 from infra.artifacts.uses import Use
 from infra.emulated import TPU
 from infra.emulators.object_store import ObjectStore
-from infra.emulators.tpu_api import Cloud, Timings, TpuApi
+from infra.emulators.tpu_api import Cloud, TpuApi
 from infra.host_software.bundle import Bundle
 from infra.vm_hosts.startup_script import HostScript, startup_script
+from tests.emulators.instant import INSTANT
 from tests.engine.clone import Clone, said
 from tests.unit.tpu_stack import Stack, wanted
 
@@ -80,7 +81,7 @@ def clone(tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> Clone
 
 def test_life_of_a_store(clone: Clone, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = list(open_store(store).keys())
-    with ObjectStore(store.parent, page_size=3) as server, TpuApi(Cloud(Timings.instant())) as api:
+    with ObjectStore(store.parent, page_size=3) as server, TpuApi(Cloud(INSTANT)) as api:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         monkeypatch.setenv(TPU, api.url)
         unasked = clone.run("slipway", "gc", "gs://bucket")
@@ -139,7 +140,7 @@ def test_what_runs_in_the_project_keeps_what_it_uses_though_nobody_left_word_of_
     archive.write_bytes(Bundle({"wheelhouse": b"5" * 16}).archive())
     os.utime(archive, (1e9, 1e9))
     host = HostScript("v6e-8", 1, 1, 8, "gs://bucket", "6" * 16)
-    with ObjectStore(store.parent) as server, TpuApi(Cloud(Timings.instant())) as api:
+    with ObjectStore(store.parent) as server, TpuApi(Cloud(INSTANT)) as api:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         monkeypatch.setenv(TPU, api.url)
         Stack(wanted(metadata={"startup-script": startup_script(host, "")}), api.advance).up()

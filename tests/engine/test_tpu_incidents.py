@@ -11,7 +11,8 @@ import pytest
 from infra.artifacts import uses
 from infra.artifacts.opening import open_store
 from infra.emulated import TPU
-from infra.emulators.tpu_api import Cloud, Timings, TpuApi
+from infra.emulators.tpu_api import Cloud, TpuApi
+from tests.emulators.instant import INSTANT
 from tests.engine import states
 from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import PROJECT, emulated, write
@@ -42,7 +43,7 @@ def test_destroy_at_another_endpoint_touches_nothing_and_says_where_to(
     """Six resources were said to be deleted, while the node went on running and billing."""
     up = clone.pulumi("up", STACK)
     assert up.returncode == 0, said(up)
-    with TpuApi(Cloud(Timings.instant())) as other:
+    with TpuApi(Cloud(INSTANT)) as other:
         monkeypatch.setenv(TPU, other.url)
         for verb in ("destroy", "preview", "up"):
             refused = clone.pulumi(verb, STACK)

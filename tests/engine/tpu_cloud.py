@@ -21,6 +21,7 @@ from infra.paths import ROOT
 from infra.stack_file.settings import check
 from infra.targets.tpu_vm.provider.tpu_cleanup import APPEARS
 from infra.targets.tpu_vm.settings import TpuVmSettings
+from tests.emulators.instant import INSTANT
 from tests.engine.clone import Clone
 
 PROJECT = "real-project"
@@ -51,7 +52,7 @@ def emulated(work: Path, likes: list[str], timings: Timings | None = None) -> It
     root = work / "buckets"
     buckets = emulated_cloud.fill(root, [settings_of(stack, project=PROJECT) for stack in likes])
     with (
-        TpuApi(Cloud(timings or Timings.instant())) as api,
+        TpuApi(Cloud(timings or INSTANT)) as api,
         ObjectStore(root, buckets) as store,
         pytest.MonkeyPatch.context() as patch,
     ):

@@ -96,11 +96,6 @@ class Timings:
     delete_s: float = 20  # DELETING of a node, or of a request with nodes
     update_s: float = 2  # a patch of a node, a stop or start
 
-    @staticmethod
-    def instant() -> Timings:
-        """Timings with which everything happens within the call that asks for it."""
-        return Timings(0, 0, 0, 0, 0, 0, 0, 0)
-
 
 @dataclass(frozen=True)
 class Behaviour:

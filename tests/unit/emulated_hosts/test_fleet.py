@@ -11,11 +11,12 @@ import httpx
 import pytest
 
 from infra.emulators.object_store import ObjectStore
-from infra.emulators.tpu_api import Cloud, Timings, TpuApi
+from infra.emulators.tpu_api import Cloud, TpuApi
 from infra.emulators.tpu_hosts import booted_cloud, network
 from infra.emulators.tpu_hosts.booted_cloud import BootedCloud
 from infra.emulators.tpu_hosts.init import LABEL
 from infra.labelled_processes import labelled
+from tests.emulators.instant import INSTANT
 from tests.engine.project import until
 
 PLACE = "projects/p/locations/us-east5-b"
@@ -53,7 +54,7 @@ say boots "WORD"
 
 @pytest.fixture
 def api() -> Iterator[TpuApi]:
-    with TpuApi(Cloud(Timings.instant())) as api:
+    with TpuApi(Cloud(INSTANT)) as api:
         yield api
 
 

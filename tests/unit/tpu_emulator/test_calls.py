@@ -15,8 +15,9 @@ from google.cloud.location import locations_pb2
 from google.cloud.tpu_v2.services.tpu.transports.rest_base import _BaseTpuRestTransport
 from google.longrunning import operations_pb2
 
-from infra.emulators.tpu_api import Cloud, NodeState, RequestState, Timings, TpuApi
+from infra.emulators.tpu_api import Cloud, NodeState, RequestState, TpuApi
 from infra.emulators.tpu_api.routes import ROUTES
+from tests.emulators.instant import INSTANT
 from tests.unit.tpu_emulator.client import PARENT, UNTIL_ACTIVE_S, ZONE, Client
 
 # --- shapes ---
@@ -120,7 +121,7 @@ def test_a_request_id_is_remembered_beyond_the_end_of_what_it_made(api: TpuApi, 
 
 
 def test_pages_of_one(client: Client) -> None:
-    with TpuApi(Cloud(Timings.instant()), page_size=1) as api:
+    with TpuApi(Cloud(INSTANT), page_size=1) as api:
         client = Client(api.url)
         names = [f"q{number:02}" for number in range(12)]
         for name in reversed(names):

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import requests
 
-from infra.emulators.tpu_api import HOST_READY, Cloud, Timings, TpuApi
+from infra.emulators.tpu_api import HOST_READY, Cloud, TpuApi
+from tests.emulators.instant import INSTANT
 from tests.unit.tpu_emulator.client import PARENT, START_S, TIMINGS, ZONE, Client
 
 
@@ -109,7 +110,7 @@ def test_the_clouds_clock_may_differ_from_ours(client: Client, api: TpuApi) -> N
 
 
 def test_instant_timings_make_everything_within_the_call() -> None:
-    with TpuApi(Cloud(Timings.instant())) as api:
+    with TpuApi(Cloud(INSTANT)) as api:
         client = Client(api.url)
         client.create()
         assert (client.state(), client.ready()) == ("ACTIVE", [HOST_READY.value] * 8)
