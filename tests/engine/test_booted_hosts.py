@@ -76,6 +76,7 @@ def emulator(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator
     until(lambda: not emulator.processes(), "hosts end with their emulator, however it ends")
 
 
+@pytest.mark.sample(0)  # two minutes of a processor: two hosts install some 300 MB each
 def test_a_slice_boots_installs_trains_and_says_so(clone: Clone, emulator: Emulator) -> None:
     """What `slipway emulate tpu --boot` is for, from an empty disk to a finished run."""
     up = clone.pulumi("up", STACK)
