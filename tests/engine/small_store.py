@@ -22,15 +22,17 @@ print("launched", pathlib.Path.cwd().name, small.__file__, *sys.argv[1:], flush=
 
 
 def wheel(path: Path, content: str = "") -> Path:
-    """A wheel of the package `small`."""
+    """A wheel of the package `small`; without the time of day in it, so that the same content is the same file."""
     info = "small-1.0.dist-info"
+    files = {
+        "small/__init__.py": content,
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: small\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": f"small/__init__.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n",
+    }
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("small/__init__.py", content)
-        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: small\nVersion: 1.0\n")
-        archive.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr(f"{info}/RECORD", f"small/__init__.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+        for name, text in files.items():
+            archive.writestr(zipfile.ZipInfo(name), text)
     return path
 
 
