@@ -168,7 +168,7 @@ make_environment() { # $wheelhouse -> $environment; its stamp is written last
   mkdir -p "$wheels" "$work/sums"
   fetch_all <<<"wheelhouses/$wheelhouse/SHA256SUMS $work/sums/all"
   grep -v '  requirements\.txt$' "$work/sums/all" >"$sums" || true # of 0.1.0, which took a list from the same store
-  unknown=$(vouched | grep -vFf - "$sums" | cut -c67- | head -n 3 | paste -sd ' ') || true
+  unknown=$(vouched | sed -n 's/^[0-9a-f]\{64\}$/^&  /p' | grep -vf - "$sums" | cut -c67- | head -n 3 | paste -sd ' ') || true
   [[ -z "$unknown" ]] ||
     fail 2 "wheelhouse $wheelhouse has files that bundle $SLIPWAY_BUNDLE does not vouch for: $unknown; refused"
   fetch_all < <(while read -r digest file; do printf '%s %s\n' "objects/$digest/$file" "$wheels/$file"; done <"$sums")

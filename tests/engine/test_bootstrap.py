@@ -16,8 +16,8 @@ from infra.artifacts.layout import bundle_key
 from infra.emulators.metadata_server import MetadataServer
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.host_software.bundle import MANIFEST, Bundle
-from infra.paths import ROOT
-from tests.engine.small_store import WHEEL, SmallStore
+from infra.paths import ROOT, UV
+from tests.engine.small_store import WHEEL, SmallStore, wheel
 from training.host_status import Phase, read_status
 
 SECRET = "ya29.only-for-the-bucket"
@@ -147,12 +147,16 @@ def _as_archive(store: SmallStore, bundle: Bundle, other: Bundle) -> None:
 
 def test_a_wheel_that_the_bundle_does_not_vouch_for_is_never_fetched(store: SmallStore, machine: BootedMachine) -> None:
     """Whoever can write to the store's list of wheels cannot have them installed."""
+    uv = hashlib.sha256(UV.resolve().read_bytes()).hexdigest()
+    other = f"other-1.0+{uv}-py3-none-any.whl"  # a name that has in it what the bundle vouches for
+    store.add(wheel(store.work / WHEEL), other)
     wheelhouse = store.wheelhouse()
-    store.vouched = {"uv": store.objects["uv"]}
+    store.vouched = {"uv": uv}
     bundle = store.bundle(wheelhouse)
-    store.object(WHEEL).unlink()
+    for name in (other, WHEEL):
+        store.object(name).unlink()
     assert machine.refusal(bundle.hash, code=2) == (
-        f"wheelhouse {wheelhouse} has files that bundle {bundle.hash} does not vouch for: {WHEEL}; refused"
+        f"wheelhouse {wheelhouse} has files that bundle {bundle.hash} does not vouch for: {other} {WHEEL}; refused"
     )
 
 

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from infra.artifacts.layout import object_key, sums_text, wheelhouse_key
@@ -19,6 +20,7 @@ from infra.artifacts.store import PARTIAL, sha256_of
 from infra.host_software.wheels.fetch import FetchError, FetchProgress, fetch_all
 from infra.host_software.wheels.identity import WheelhouseInputs
 from infra.host_software.wheels.made import WRITE, made_path, made_sums
+from infra.host_software.wheels.patches import PatchSet
 from infra.host_software.wheels.pythons import ADVICE, HostPython
 from infra.host_software.wheels.repack import repack
 from infra.host_software.wheels.selection import LockedFile, locked_files
@@ -50,11 +52,12 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchPro
     except FetchError as error:
         raise FetchError(f"{error}; or {ADVICE}") from None
     fetched = fetch_all((file for file in files_to_fetch(inputs) if file not in python), artifacts, progress)
+    patched = _patched(inputs)
     objects: dict[str, str] = {}
     with tempfile.TemporaryDirectory(dir=_with_parents(artifacts / PARTIAL)) as name:
         work = Path(name)
         for file, path in fetched.items():
-            installed = _as_installed(file, path, inputs, uv, work)
+            installed = _as_installed(file, path, patched, uv, work)
             objects |= _store(artifacts, installed)
             if installed != path:
                 _check_made(installed, objects[installed.name], inputs.training)
@@ -72,7 +75,7 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchPro
 
 def make(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchProgress) -> dict[str, str]:
     """SHA-256 by name of what no lock names, for made.sums; only what that is made of is fetched. Raises as `build`."""
-    patched = {(patch_set.package, patch_set.version) for patch_set in inputs.patches}
+    patched = _patched(inputs)
     files = [
         file
         for file in files_to_fetch(inputs)
@@ -80,17 +83,23 @@ def make(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchProg
     ]
     fetched = fetch_all(files, artifacts, progress)
     with tempfile.TemporaryDirectory(dir=_with_parents(artifacts / PARTIAL)) as name:
-        made = [_as_installed(file, path, inputs, uv, Path(name)) for file, path in fetched.items()]
+        made = [_as_installed(file, path, patched, uv, Path(name)) for file, path in fetched.items()]
         return {path.name: sha256_of(path) for path in made}
 
 
-def _as_installed(file: LockedFile, path: Path, inputs: WheelhouseInputs, uv: str, work: Path) -> Path:
+def _patched(inputs: WheelhouseInputs) -> dict[tuple[str, str], PatchSet]:
+    """The patch sets by package and version."""
+    return {(patch_set.package, patch_set.version): patch_set for patch_set in inputs.patches}
+
+
+def _as_installed(
+    file: LockedFile, path: Path, patched: Mapping[tuple[str, str], PatchSet], uv: str, work: Path
+) -> Path:
     """The same path where hosts install a file as it was fetched."""
     if file.package == UV:
         return _uv_binary(path, work)
     wheel = _wheel_of(path, uv, work) if file.is_sdist else path
-    patch_sets = (each for each in inputs.patches if (each.package, each.version) == (file.package, file.version))
-    patch_set = next(patch_sets, None)
+    patch_set = patched.get((file.package, file.version))
     return repack(wheel, patch_set, work) if patch_set else wheel
 
 
