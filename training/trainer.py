@@ -33,7 +33,7 @@ from etils import epath
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from training import maxtext_imports, notice, paces
+from training import compiled_programs, maxtext_imports, notice, paces
 from training.bucket_clients import limit_retries
 from training.checkpoints import completed_steps, is_remote, set_aside
 from training.data.prepared import damaged
@@ -161,6 +161,7 @@ def _telling(failed: Callable[[BaseException], None]) -> Callable[[threading.Exc
 
 def _run(plan: Plan, directory: Path, observer: Observer) -> Ending:
     try:
+        compiled_programs.kept_by_every_host()
         _meet(plan)
         if plan.index == 0:
             set_spoiled_aside(plan)

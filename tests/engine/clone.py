@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from tests.training.cluster import COMPILED
 from tests.tree_copy import ROOT, copy_tree
 
 # A model of a few thousand parameters: the road is under test, not the model.
@@ -29,13 +30,17 @@ _SALT = yaml.safe_load((ROOT / "stacks" / "Pulumi.local.yaml").read_text())["enc
 
 @dataclass(frozen=True)
 class Clone:
-    """A clone with the environment of this one; hosts' environments and compiled programs are shared with it."""
+    """A clone with the environment of this one and its hosts' environments; compiled programs are all clones'."""
 
     directory: Path
 
     @classmethod
     def make(cls, directory: Path) -> Clone:
-        copy_tree(directory, ("cache", "artifacts", "installed"))
+        copy_tree(directory, ("artifacts", "installed"))
+        programs = directory / ".slipway" / "cache" / "jax"
+        programs.parent.mkdir()
+        (COMPILED / "jax").mkdir(parents=True, exist_ok=True)
+        programs.symlink_to(COMPILED / "jax")
         return cls(directory)
 
     def stack(self, name: str, training: dict[str, Any] | None = None, **settings: Any) -> None:

@@ -215,7 +215,7 @@ def test_a_killed_training_is_told_by_its_supervisor_and_all_start_again_with_th
     straight: Straight, cluster: Cluster, data: DataSpec
 ) -> None:
     cluster.options = ("--start-again",)
-    hosts = cluster.start(spec_of(cluster.directory / "out", data))
+    hosts = cluster.start(spec_of(cluster.directory / "out", data), environ={"JAX_EXPLAIN_CACHE_MISSES": "1"})
     hosts[1].wait_for_step(SAVE_EVERY + 6)
     os.kill(hosts[1].trainer, signal.SIGKILL)
     for host in hosts:
@@ -223,6 +223,10 @@ def test_a_killed_training_is_told_by_its_supervisor_and_all_start_again_with_th
         assert host.status.resumed_from == SAVE_EVERY + 1
     assert "slipway: killed (SIGKILL); " in hosts[1].log
     assert "slipway: host 1: killed (SIGKILL); " in hosts[0].log and "; starts again in " in hosts[0].log
+    for host in hosts:
+        assert "CACHE MISS for 'jit_train_step'" not in host.log.split("; starts again in ")[1], (
+            "it has kept its program"
+        )
     assert losses(cluster.directory / "out", "run") == losses(straight.output, "run")
 
 
