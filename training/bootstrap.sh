@@ -118,8 +118,9 @@ fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not 
 # Which bundle: a request that waits cannot be told of another one, so its hosts ask.
 
 choose_bundle() { # sets SLIPWAY_BUNDLE
-  local chosen=$SLIPWAY_HOST_DIR/chosen-bundle said work=$SLIPWAY_HOST_DIR/.choosing
+  local chosen=$SLIPWAY_HOST_DIR/chosen-bundle said work=$SLIPWAY_HOST_DIR/.choosing held
   if [[ ! -f "$chosen" ]]; then
+    exec {held}</dev/null # where the lock will be, which `run` lets nobody keep
     rm -rf "$work"
     mkdir "$work" 2>"$errors" || fail 1 "$(last_error)"
     fetch_all <<<"$SLIPWAY_WANTED $work/wanted-bundle"
@@ -128,6 +129,7 @@ choose_bundle() { # sets SLIPWAY_BUNDLE
     printf '%s\n' "$said" >"$work/chosen"
     mv "$work/chosen" "$chosen"
     rm -r "$work"
+    exec {held}<&-
   fi
   SLIPWAY_BUNDLE=$(<"$chosen")
 }
