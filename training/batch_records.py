@@ -21,15 +21,23 @@ from types import SimpleNamespace
 from typing import Any
 
 import grain.python as grain
-import maxtext
 import yaml
 from etils import epath
-from maxtext.input_pipeline import data_processing_utils, grain_data_processing, grain_tokenizer, input_pipeline_utils
-from maxtext.input_pipeline.protos import example_pb2
 
+from training import maxtext_imports
 from training.checkpoints import is_remote, labels
 from training.loss_judge import BadStep
 from training.plan import Plan, load
+
+with maxtext_imports.quick():
+    import maxtext
+    from maxtext.input_pipeline import (
+        data_processing_utils,
+        grain_data_processing,
+        grain_tokenizer,
+        input_pipeline_utils,
+    )
+    from maxtext.input_pipeline.protos import example_pb2
 
 _EXAMPLES: Any = example_pb2  # its classes are made when it is imported
 _NOT_FOLLOWED = ("grain_train_mixture_config_path", "grain_use_elastic_iterator", "enable_rampup_batch_size")

@@ -4,6 +4,8 @@
 # Reads only exported variables:
 #   SLIPWAY_ARTIFACTS  where bundles and wheels lie: a directory, or gs://bucket[/prefix]
 #   SLIPWAY_BUNDLE     the hash of the bundle to run
+#   SLIPWAY_WANTED     the object of that store which says another one; default: none. Read once, into chosen-bundle of the
+#                      host's directory: who wants it read again removes that
 #   SLIPWAY_ROOT       where this machine keeps bundles and environments; hosts of one machine share it
 #   SLIPWAY_HOST_DIR   this host's own directory
 #   SLIPWAY_CACHE_DIR  compiled programs; default: in the host's directory
@@ -73,7 +75,6 @@ done
 [[ "$SLIPWAY_BUNDLE" =~ ^[0-9a-f]{16}$ ]] || fail 2 "SLIPWAY_BUNDLE is '$SLIPWAY_BUNDLE'; give 16 hex digits"
 mkdir -p "$SLIPWAY_ROOT" 2>"$errors" || fail 1 "$(last_error)"
 SLIPWAY_ROOT=$(realpath "$SLIPWAY_ROOT")
-bundle=$SLIPWAY_ROOT/bundles/$SLIPWAY_BUNDLE
 
 # Who this machine is to Google: its service account, whose token stays out of every command line.
 authorization=
@@ -113,6 +114,27 @@ fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not 
     --write-out '%{stderr}got %{http_code} %{filename_effective}\n' --config "$work/downloads" ||
     fail 1 "fetching from $SLIPWAY_ARTIFACTS: $(sed -n 's|^got \([013-9][0-9]*\) .*/|\1 for |p' "$errors" | head -n 3 | paste -sd ' ') $(grep -m1 '^curl:' "$errors" || true)"
 }
+
+# Which bundle: a request that waits cannot be told of another one, so its hosts ask.
+
+choose_bundle() { # sets SLIPWAY_BUNDLE
+  local chosen=$SLIPWAY_HOST_DIR/chosen-bundle said work=$SLIPWAY_HOST_DIR/.choosing held
+  if [[ ! -f "$chosen" ]]; then
+    exec {held}</dev/null # where the lock will be, which `run` lets nobody keep
+    rm -rf "$work"
+    mkdir "$work" 2>"$errors" || fail 1 "$(last_error)"
+    fetch_all <<<"$SLIPWAY_WANTED $work/wanted-bundle"
+    said=$(<"$work/wanted-bundle")
+    [[ "$said" =~ ^[0-9a-f]{16}$ ]] || fail 1 "$SLIPWAY_WANTED of $SLIPWAY_ARTIFACTS is '${said:0:40}', which is no bundle; run pulumi up"
+    printf '%s\n' "$said" >"$work/chosen"
+    mv "$work/chosen" "$chosen"
+    rm -r "$work"
+    exec {held}<&-
+  fi
+  SLIPWAY_BUNDLE=$(<"$chosen")
+}
+if [[ -n "${SLIPWAY_WANTED:-}" ]]; then choose_bundle; fi
+bundle=$SLIPWAY_ROOT/bundles/$SLIPWAY_BUNDLE
 
 check_sums() { # file of sums, directory; stops with the names of what is not as it should be
   local wrong

@@ -8,6 +8,7 @@ mean (training/loss_judge.py). A leaf: standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import mmap
@@ -43,21 +44,30 @@ def newest_steps(path: Path, count: int, before: float = math.inf) -> list[dict[
 
 def cut_half_a_line(path: Path) -> None:
     """Take it off the end, where the next line would be added to it."""
-    if path.exists() and path.stat().st_size:
-        os.truncate(path, _whole_bytes(path))
+    with _mapped(path) as text:
+        size, whole = len(text), _end_of_lines(text)
+    if whole < size:
+        os.truncate(path, whole)
 
 
 def _backwards(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.exists() or not path.stat().st_size:
-        return
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        end = text.rfind(b"\n") + 1
+    with _mapped(path) as text:
+        end = _end_of_lines(text)
         while end:
             start = text.rfind(b"\n", 0, end - 1) + 1
             yield json.loads(text[start:end])
             end = start
 
 
-def _whole_bytes(path: Path) -> int:
+@contextlib.contextmanager
+def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
+    """The text of a record; of a file that is empty or absent, which nothing can map, no bytes."""
+    if not path.exists() or not path.stat().st_size:
+        yield b""
+        return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        return text.rfind(b"\n") + 1
+        yield text
+
+
+def _end_of_lines(text: mmap.mmap | bytes) -> int:
+    return text.rfind(b"\n") + 1

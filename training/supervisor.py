@@ -106,7 +106,10 @@ class _Supervisor:
             self.told_to_stop(signal.SIGTERM, None)
 
     def told_to_stop(self, number: int, frame: FrameType | None) -> None:
-        """Pass a SIGTERM on. JAX swallows it until the next step, so before the first one there is nothing to await."""
+        """Pass a SIGTERM on. JAX swallows it until the next step, so before the first one there is nothing to await.
+
+        Nor to save: until then, also while a checkpoint is restored, the newest checkpoint is all that there is.
+        """
         self._stopping = True
         if self._child is None or self._child.poll() is not None:
             return

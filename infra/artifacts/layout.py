@@ -3,6 +3,8 @@
 objects/<sha256>/<file name>      wheels, uv, Python archives: everything that hosts install
 wheelhouses/<id>/SHA256SUMS       the objects of one wheelhouse, as sha256sum writes and checks them
 bundles/<hash>/bundle.tar         training sources, run spec, lock
+
+What is said of them lies beside them: who uses what (uses.py), what hosts shall run (wanted.py).
 """
 
 from __future__ import annotations

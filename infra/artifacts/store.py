@@ -1,4 +1,4 @@
-"""The artifact store: whole, immutable objects under keys, in a directory or a bucket.
+"""The artifact store: whole objects under keys, in a directory or a bucket; all but those of wanted.py never change.
 
 Owns what a key is, the promises of `Store`, and the store that is a directory. Refuses to own what keys mean:
 wheelhouses and bundles name their objects themselves. The store that is a bucket is gcs.py; opening.py has both.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import os
 import shutil
 import tempfile
@@ -18,7 +19,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from infra.sentences import SentenceError
 
@@ -49,7 +50,7 @@ class Entry:
 
 
 class Store(Protocol):
-    """Objects that are whole or absent and never change; every error is a StoreError.
+    """Objects that are whole or absent, and change by `replace` alone; every error is a StoreError.
 
     Keys are relative posix paths. A `prefix` is a plain prefix of the string: `bundles/ab` finds `bundles/abc/x`.
     """
@@ -69,6 +70,10 @@ class Store(Protocol):
         """Store `file` if the key is free. False where an equal object was there already, whose age starts anew for gc;
         an error where it was another.
         """
+        ...
+
+    def replace(self, key: str, content: bytes) -> None:
+        """Store a small object in place of whatever has the key: who reads it meanwhile gets the one or the other."""
         ...
 
     def entries(self, prefix: str = "") -> Iterator[Entry]:
@@ -151,7 +156,8 @@ class LocalStore:
             aside = self._aside()
             partial = aside / uuid.uuid4().hex
             try:
-                _copy_to_disk(file, partial)
+                with file.open("rb") as source:
+                    _write_to_disk(source, partial)
                 if sha256_of(partial) != digest:
                     raise StoreError(f"{key} of {self.uri} changed on its way (checksum mismatch); run it again")
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -161,6 +167,17 @@ class LocalStore:
             finally:
                 partial.unlink(missing_ok=True)
         return True
+
+    def replace(self, key: str, content: bytes) -> None:
+        target = self.path(key)
+        with disk_errors(f"store {key} in {self.uri}"):
+            partial = self._aside() / uuid.uuid4().hex
+            try:
+                _write_to_disk(io.BytesIO(content), partial)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                partial.replace(target)
+            finally:
+                partial.unlink(missing_ok=True)
 
     def entries(self, prefix: str = "") -> Iterator[Entry]:
         """Objects that vanish while they are listed are left out."""
@@ -234,9 +251,9 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _copy_to_disk(source: Path, target: Path) -> None:
-    with source.open("rb") as reading, target.open("xb") as writing:
-        shutil.copyfileobj(reading, writing, 1 << 20)
+def _write_to_disk(source: BinaryIO, target: Path) -> None:
+    with target.open("xb") as writing:
+        shutil.copyfileobj(source, writing, 1 << 20)
         writing.flush()
         os.fsync(writing.fileno())  # the name must not outlive a power cut that the content does not
 

@@ -18,6 +18,7 @@ from datetime import datetime
 
 from infra.artifacts.gc import Named
 from infra.artifacts.store import Entry, Store, StoreError, put_bytes
+from infra.artifacts.wanted import wanted_key
 from infra.names import label_value, of_owner
 
 PREFIX = "uses/"
@@ -71,7 +72,7 @@ def forget(store: Store, ended: Use, kept: Use | None = None) -> None:
 
 
 def forget_user(store: Store, user: str) -> int:
-    """Remove what a user (owner/stack, the owner as a label or as a stack file has it) has left. Returns how many.
+    """Remove what a user (owner/stack, the owner as a label or as a stack file has it) has left. Returns how many uses.
 
     Raises StoreError, also for a label of several owners.
     """
@@ -82,6 +83,8 @@ def forget_user(store: Store, user: str) -> int:
         raise StoreError(f"nothing of {user} is forgotten: {error}") from None
     for use in gone:
         store.delete(use.key)
+        if use.state:
+            store.delete(wanted_key(use.stack, use.state))
     return len(gone)
 
 

@@ -57,6 +57,7 @@ def tpu(
         fail(f"{state} is not a state of this emulator ({error}); delete it or give another")
     with contextlib.ExitStack() as stack:
         stack.enter_context(store)
+        os.environ[STORAGE] = store.url  # hosts that are pretended learn their bundle there
         if not state:
             stack.callback(shutil.rmtree, root)
         if boot:

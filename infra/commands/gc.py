@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
-from infra.artifacts import uses
+from infra.artifacts import uses, wanted
 from infra.artifacts.gc import Named, kept_wheelhouses, unreferenced
 from infra.artifacts.layout import bundle_key, wheelhouse_key
 from infra.artifacts.opening import open_store
@@ -83,6 +83,21 @@ def _running(store: Store, asked: list[Asked]) -> Named:
             if each.bundle in bundles or (each.bundle and store.has(bundle_key(each.bundle))):
                 bundles.add(each.bundle)
                 typer.echo(f"  in use by {each.name}, which is {each.state}")
+    return _with_wheelhouses(store, bundles)
+
+
+def _awaited(store: Store, entries: list[Entry]) -> Named:
+    """What hosts install that have not booted yet: the word of the `up` before may be gone by then."""
+    bundles: set[str] = set()
+    for key, stack in wanted.of_entries(entries).items():
+        bundle = wanted.read(store, key)
+        if bundle and store.has(bundle_key(bundle)):
+            bundles.add(bundle)
+            typer.echo(f"  in use by hosts of {stack}, which learn it when they boot")
+    return _with_wheelhouses(store, bundles)
+
+
+def _with_wheelhouses(store: Store, bundles: set[str]) -> Named:
     archives = [store.read(bundle_key(bundle)) for bundle in bundles]
     return Named(frozenset(map(wheelhouse_of, archives)), frozenset(bundles))
 
@@ -95,7 +110,7 @@ def _gc(uri: str, delete: bool, min_age: timedelta, asked: list[Asked], runs: li
     in_stacks, stacks = by_stacks()
     in_records, records = by_records(runs)
     used = uses.of_entries(entries)
-    named = in_stacks | in_records | uses.named(used) | _running(store, asked)
+    named = in_stacks | in_records | uses.named(used) | _awaited(store, entries) | _running(store, asked)
     kept = kept_wheelhouses(entries, named, now, min_age)
     sums = {each: store.read(wheelhouse_key(each)).decode(errors="replace") for each in kept}
     gone = unreferenced(entries, named, sums, now, min_age)

@@ -186,6 +186,11 @@ class Resource[I: ResourceInputs](ABC):
         table = {field.name: field.metadata.get("because") for field in dataclasses.fields(self.inputs)}
         return [f"{name} replaces: {because}" for name in replaced if (because := table[name])]
 
+    def remarks(self, changes: Mapping[str, OnChange], state: Mapping[str, Any]) -> list[str]:
+        """What else a preview says of these changes."""
+        del changes, state
+        return []
+
     def parse(self, values: Mapping[str, Any]) -> I:
         """Checked values, or a state's, as the inputs dataclass; numbers arrive as floats and become what it says."""
         hints = input_types.of(self.inputs)

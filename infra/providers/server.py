@@ -145,8 +145,8 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
         detailed = {key: provider_pb2.PropertyDiff(kind=kinds[kind], inputDiff=True) for key, kind in changes.items()}
         detailed |= {key: provider_pb2.PropertyDiff(kind=provider_pb2.PropertyDiff.UPDATE) for key in drifted}
         replaced = [key for key, kind in changes.items() if kind is OnChange.REPLACE]
-        for reason in resource.reasons(replaced):
-            self._log(engine_pb2.INFO, reason, request.urn, ephemeral=False)
+        for line in (*resource.reasons(replaced), *resource.remarks(changes, state)):
+            self._log(engine_pb2.INFO, line, request.urn, ephemeral=False)
         response = provider_pb2.DiffResponse
         return response(
             changes=response.DIFF_SOME if detailed else response.DIFF_NONE,

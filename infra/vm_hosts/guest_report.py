@@ -22,7 +22,10 @@ _FINAL = (None, ExitCode.BAD_INPUT, ExitCode.REPEATED)  # of what has failed; af
 
 @dataclass(frozen=True)
 class Report:
-    """`status` is None of a host that boots, and of a later release's that is not read here."""
+    """`status` is None of a host that boots, and of a later release's that is not read here.
+
+    bundle: which one it runs; empty of a host that has not learned it yet.
+    """
 
     phase: str
     reason: str
@@ -82,7 +85,7 @@ def readiness(values: Sequence[str], bundle: str) -> Readiness:
 
 def _failure(host: int, report: Report, bundle: str) -> HostFailure:
     status = report.status
-    if bundle not in ("", report.bundle):
+    if bundle and report.bundle not in ("", bundle):  # a host that does not know its bundle yet asks again for it
         reason = f"{report.reason} (with bundle {report.bundle}; it takes {bundle} at its next boot)"
         return HostFailure(host, reason, final=True)
     if status is None:

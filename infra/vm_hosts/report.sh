@@ -8,6 +8,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=/dev/null
 source "$here/variables.sh"
 attribute=http://${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance/guest-attributes/slipway/status
+bundle=$SLIPWAY_BUNDLE
+if [[ -n "$SLIPWAY_WANTED" ]]; then bundle=; fi # until bootstrap.sh knows it
 said=
 said_at=0
 while true; do
@@ -15,7 +17,8 @@ while true; do
   phase=$(sed -n 's/.*"phase": "\([a-z]*\)".*/\1/p' <<<"$status")
   still=$(sed -n 's/.*"still_since": [0-9].*/ still/p' <<<"$status")
   if [[ -n "$phase" ]] && [[ "$phase$still" != "$said" || $((SECONDS - said_at)) -ge 60 ]]; then
-    report="{\"bundle\": \"$SLIPWAY_BUNDLE\", \"status\": $status}"
+    bundle=$(cat "$SLIPWAY_HOST_DIR/chosen-bundle" 2>/dev/null || printf '%s' "$bundle")
+    report="{\"bundle\": \"$bundle\", \"status\": $status}"
     if curl -fsS -X PUT -H 'Metadata-Flavor: Google' --data-binary "$report" "$attribute"; then
       said=$phase$still
       said_at=$SECONDS

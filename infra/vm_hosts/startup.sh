@@ -4,8 +4,7 @@
 # A change on the host is undone. The services are not enabled: after a reboot nothing trains before this has run, else
 # a host would begin with the bundle of its boot before. Reads only exported variables:
 #   SLIPWAY_FILES                        a directory with the other files of this start; removed
-#   SLIPWAY_ARTIFACTS, SLIPWAY_BUNDLE    as bootstrap.sh does
-#   SLIPWAY_SECRETS                      as bootstrap.sh does
+#   SLIPWAY_ARTIFACTS, SLIPWAY_BUNDLE, SLIPWAY_WANTED, SLIPWAY_SECRETS    as bootstrap.sh does
 #   SLIPWAY_STACK                        the name under which Cloud Logging shows the host's log
 #   SLIPWAY_HOME, SLIPWAY_UNITS          defaults: /var/lib/slipway, /etc/systemd/system
 #   SLIPWAY_HUGE_PAGES                   default: the kernel's switch for transparent huge pages
@@ -35,12 +34,14 @@ for file in "$SLIPWAY_FILES"/*; do
   put "$home/programs/${file##*/}" <"$file"
 done
 rm -r "$SLIPWAY_FILES"
+rm -f "$home/host/chosen-bundle" # each boot asks anew which bundle it is
 
 # What bootstrap.sh and the services read. Secrets are here by name; their values are read at each start, never written.
 put "$home/programs/variables.sh" <<END
 export SLIPWAY_STACK=$(printf '%q' "$SLIPWAY_STACK")
 export SLIPWAY_ARTIFACTS=$(printf '%q' "$SLIPWAY_ARTIFACTS")
 export SLIPWAY_BUNDLE=$(printf '%q' "$SLIPWAY_BUNDLE")
+export SLIPWAY_WANTED=$(printf '%q' "${SLIPWAY_WANTED:-}")
 export SLIPWAY_SECRETS=$(printf '%q' "${SLIPWAY_SECRETS:-}")
 export SLIPWAY_ROOT=$(printf '%q' "$home/software")
 export SLIPWAY_HOST_DIR=$(printf '%q' "$home/host")

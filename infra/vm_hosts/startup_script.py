@@ -52,6 +52,7 @@ def startup_script(host: HostScript, bootstrap: str) -> str:
             f"export SLIPWAY_STACK={shlex.quote(host.stack)}",
             f"export SLIPWAY_ARTIFACTS={shlex.quote(host.artifacts)}",
             f"export SLIPWAY_BUNDLE={shlex.quote(host.bundle)}",
+            "export SLIPWAY_WANTED=''",  # `asking` says where else the bundle is said
             f"export SLIPWAY_SECRETS={shlex.quote('\n'.join(secrets))}",
             "SLIPWAY_FILES=$(mktemp -d)",
             "export SLIPWAY_FILES",
@@ -74,6 +75,30 @@ def _written(name: str, content: str) -> str:
 
 
 def bundle_of(script: str) -> str:
-    """The bundle that a host with this script installs; empty where it is no script of ours."""
-    line = re.search(r"^export SLIPWAY_BUNDLE=(.+)$", script, re.MULTILINE)
+    """The bundle that this script names; empty where it is no script of ours."""
+    return _value_of("BUNDLE", script)
+
+
+def wanted_of(script: str) -> tuple[str, str]:
+    """The store and the key in it where a host with this script learns its bundle; no key where the script names it."""
+    return _value_of("ARTIFACTS", script), _value_of("WANTED", script)
+
+
+def asking(script: str, key: str) -> str:
+    """The script of hosts that learn their bundle when they boot, by the object `key` of their store."""
+    return _with_value("WANTED", key, script)
+
+
+def without_bundle(script: str) -> str:
+    """What of a script cannot be changed by what its hosts learn when they boot."""
+    return _with_value("BUNDLE", "", script)
+
+
+def _value_of(name: str, script: str) -> str:
+    line = re.search(rf"^export SLIPWAY_{name}=(.+)$", script, re.MULTILINE)
     return "".join(shlex.split(line[1])) if line else ""
+
+
+def _with_value(name: str, value: str, script: str) -> str:
+    line = f"export SLIPWAY_{name}={shlex.quote(value)}"
+    return re.sub(rf"^export SLIPWAY_{name}=.*$", lambda _: line, script, count=1, flags=re.MULTILINE)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts import uses
+from infra.artifacts import wanted as told
 from infra.artifacts.opening import open_store
 from infra.artifacts.uses import Use
+from infra.artifacts.wanted import wanted_key
 from infra.emulated import TPU
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import Cloud, TpuApi
@@ -153,6 +155,12 @@ def test_what_runs_in_the_project_keeps_what_it_uses_though_nobody_left_word_of_
         with api.lock:
             api.cloud.ledger.requests.clear()
             api.cloud.ledger.nodes.clear()
+        key = wanted_key("v6e-8", "2bd806-1")  # of a request that waits, whose metadata names another bundle
+        told.write(open_store("gs://bucket"), key, "6" * 16)
+        kept = clone.run("slipway", "gc", "gs://bucket", "--project", "p", "--delete")
+        assert "  in use by hosts of v6e-8, which learn it when they boot\n" in kept.stdout, said(kept)
+        assert archive.exists()
+        open_store("gs://bucket").delete(key)
         assert clone.run("slipway", "gc", "gs://bucket", "--project", "p", "--delete").returncode == 0
         assert not archive.exists()
 

@@ -155,8 +155,10 @@ def test_destroy_after_a_killed_up_leaves_nothing(deployment: Deployment, kind: 
     deployment.destroy()
 
 
-def test_a_refusal_then_ctrl_c_then_a_preemption(deployment: Deployment) -> None:
-    """A refusal says call, resource and next step; Ctrl-C keeps the request; a preempted slice is drift."""
+def test_a_refusal_then_ctrl_c_then_another_bundle_then_a_preemption(deployment: Deployment) -> None:
+    """A refusal says call, resource and next step; Ctrl-C keeps the request, and so does another bundle while it waits;
+    a preempted slice is drift.
+    """
     for kind, sentence in (
         (FaultKind.DENIED, "have it granted (roles/tpu.admin), or run `gcloud auth application-default login`"),
         (
@@ -181,12 +183,19 @@ def test_a_refusal_then_ctrl_c_then_a_preemption(deployment: Deployment) -> None
     engine.send_signal(signal.SIGINT)
     shown, _ = engine.communicate(timeout=900)
     assert "stopped by Ctrl-C" in shown
-    (before,) = cloud.ledger.requests
-    with deployment.api.lock:
-        cloud.levers.set_capacity("us-east5-b", "v6e", None)
+    (before,) = cloud.ledger.requests.values()
+    write(deployment.clone, deployment.stack, like=LIKE, project=PROJECT, zones=ZONES, steps=7, wait=False)
     done = deployment.up()
     assert done.returncode == 0, said(done)
-    assert list(cloud.ledger.requests) == [before]
+    assert "metadata updates: the request keeps its place in the queue" in said(done)
+    assert list(cloud.ledger.requests.values()) == [before]
+    with deployment.api.lock:
+        cloud.levers.set_capacity("us-east5-b", "v6e", None)
+    write(deployment.clone, deployment.stack, like=LIKE, project=PROJECT, zones=ZONES, steps=7)
+    done = deployment.up()
+    assert done.returncode == 0, said(done)
+    assert list(cloud.ledger.requests.values()) == [before]
+    assert "another bundle" not in said(done), "its hosts have booted with the new one"
     deployment.check_up()
 
     (request,) = cloud.ledger.requests.values()

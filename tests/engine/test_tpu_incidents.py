@@ -33,6 +33,12 @@ def api(clone: Clone, tmp_path: Path) -> Iterator[TpuApi]:
         yield api
 
 
+def said_to_hosts() -> list[str]:
+    """Bundles that hosts of a request learn when they boot."""
+    there = open_store(BUCKET)
+    return [there.read(key).decode().strip() for key in there.keys("wanted/")]
+
+
 def users() -> list[str]:
     return [use.user for use in uses.of_entries(open_store(BUCKET).entries())]
 
@@ -119,12 +125,14 @@ def test_every_up_says_in_the_bucket_what_it_uses_and_destroy_takes_it_back(clon
     assert clone.pulumi("up", STACK).returncode == 0
     assert users() == ["me-example-com/v6e-8_incident"]
     (before,) = uses.of_entries(open_store(BUCKET).entries())
+    assert said_to_hosts() == [before.bundle]
     write(clone, STACK, like="v6e-8", project=PROJECT, zones=["us-east5-b"], steps=7)
     assert clone.pulumi("up", STACK).returncode == 0
     (now,) = uses.of_entries(open_store(BUCKET).entries())
     assert now.bundle != before.bundle, "other steps are another bundle, and the old one is not in use any more"
+    assert said_to_hosts() == [now.bundle]
     assert clone.pulumi("destroy", STACK).returncode == 0
-    assert users() == []
+    assert (users(), said_to_hosts()) == ([], [])
 
 
 def test_a_state_of_0_1_0_goes_up_and_away_and_leaves_nothing(clone: Clone, tmp_path: Path) -> None:

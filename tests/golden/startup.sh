@@ -5,6 +5,7 @@ set -euo pipefail
 export SLIPWAY_STACK=v6e-32
 export SLIPWAY_ARTIFACTS=gs://slipway-artifacts-us-east5-my-project
 export SLIPWAY_BUNDLE=0123456789abcdef
+export SLIPWAY_WANTED=''
 export SLIPWAY_SECRETS=''
 SLIPWAY_FILES=$(mktemp -d)
 export SLIPWAY_FILES

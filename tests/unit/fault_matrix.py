@@ -19,8 +19,10 @@ import json
 import math
 import os
 import random
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -28,9 +30,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from infra import emulated
+from infra.artifacts.opening import open_store
 from infra.emulators.tpu_api import Behaviour, Call, Cloud, FaultKind, QuotaTier, Timings, TpuApi, ZoneRefusal
 from infra.emulators.tpu_api.records import Hidden, NodeState
 from infra.names import OWNER_LABEL
@@ -38,12 +42,20 @@ from infra.providers.resource import ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
 from infra.targets.tpu_vm.provider.tpu_ownership import holder_of, made_of
-from tests.unit.tpu_stack import OWNER, ZONES, EmulatedContext, Stack, labels_in, wanted
+from tests.unit.tpu_stack import OWNER, ZONES, EmulatedContext, Stack, labels_in, script, telling, wanted
 
 SURVIVES, UP, DESTROY, OUTLIVED = "survives", "killed, then up", "killed, then destroy", "provider outlives its engine"
 ENDS = (SURVIVES, UP, DESTROY, OUTLIVED)
 GIVEN_UP = "survives, then destroy"
-LABELS = {**wanted().labels, "team": "a"}
+# The artifact store, in the directory of each case, where hosts learn their bundle.
+STORE, BUNDLE, OTHER = "artifacts", "a" * 16, "b" * 16
+
+
+def asked(**changes: Any) -> QueuedResourceInputs:
+    return wanted(**telling(BUNDLE, STORE) | changes)
+
+
+LABELS = {**asked().labels, "team": "a"}
 # Every state is passed through, in few polls.
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=8, boot_s=8, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
 _HOLDING = (FaultKind.TIMEOUT, FaultKind.TIMEOUT_AFTER, FaultKind.SLOW)
@@ -62,7 +74,7 @@ def _deployed(stack: Stack, _: Cloud) -> None:
 
 def _relabelled(stack: Stack, _: Cloud) -> None:
     stack.up()
-    stack.request = wanted(labels=LABELS)
+    stack.request = asked(labels=LABELS)
 
 
 def _suspended(stack: Stack, cloud: Cloud) -> None:
@@ -74,7 +86,7 @@ def _suspended(stack: Stack, cloud: Cloud) -> None:
 def _expiring(stack: Stack, cloud: Cloud) -> None:
     """The first zone has no room: SliceReady moves the request to the second."""
     cloud.levers.stockout("us-east5-b", "v6e")
-    stack.request = wanted(valid_until_s=20)
+    stack.request = asked(valid_until_s=20)
 
 
 def _refused(how: ZoneRefusal, stays: bool = False) -> Callable[[Stack, Cloud], None]:
@@ -82,7 +94,7 @@ def _refused(how: ZoneRefusal, stays: bool = False) -> Callable[[Stack, Cloud], 
 
     def before(stack: Stack, cloud: Cloud) -> None:
         cloud.levers.refuse("us-east5-b", how, "", stays)
-        stack.request = wanted(tier="on-demand")
+        stack.request = asked(tier="on-demand")
 
     return before
 
@@ -102,20 +114,30 @@ def _unwell(state: NodeState) -> Callable[[Stack, Cloud], None]:
 def _beside_anothers_update(stack: Stack, cloud: Cloud) -> None:
     """gcloud writes its keys while labels change."""
     _relabelled(stack, cloud)
-    node = {"name": next(iter(cloud.ledger.nodes)), "metadata": {"startup-script": "#!", "ssh-keys": "me:key"}}
+    node = {
+        "name": next(iter(cloud.ledger.nodes)),
+        "metadata": {"startup-script": script(OTHER, STORE), "ssh-keys": "me:key"},
+    }
     tpu_api.update_node(EmulatedContext(stack.advance, [], 60), node, ["metadata"])
 
 
 def _asking(**terms: Any) -> Callable[[Stack, Cloud], None]:
     def before(stack: Stack, _: Cloud) -> None:
-        stack.request = wanted(**terms)
+        stack.request = asked(**terms)
 
     return before
 
 
+def _rebundled(stack: Stack, _: Cloud) -> None:
+    """It waits until its time has come, and is told of another bundle meanwhile."""
+    stack.request, stack.wait = asked(valid_after_s=120), False
+    stack.up()
+    stack.request = asked(valid_after_s=120, **telling(OTHER, STORE))
+
+
 def _reserved(stack: Stack, cloud: Cloud) -> None:
     cloud.levers.set_reservation("projects/p/locations/us-east5-b/reservations/r", "v6e", 64)
-    stack.request = wanted(tier="reserved", reservation="-", zones=["us-east5-b"])
+    stack.request = asked(tier="reserved", reservation="-", zones=["us-east5-b"])
 
 
 def _changed(owner: str = OWNER, **inputs: Any) -> Callable[[Stack, Cloud], None]:
@@ -123,7 +145,7 @@ def _changed(owner: str = OWNER, **inputs: Any) -> Callable[[Stack, Cloud], None
 
     def before(stack: Stack, _: Cloud) -> None:
         stack.up()
-        stack.owner, stack.request = owner, wanted(labels={**wanted().labels, OWNER_LABEL: owner}, **inputs)
+        stack.owner, stack.request = owner, asked(labels={**asked().labels, OWNER_LABEL: owner}, **inputs)
 
     return before
 
@@ -135,13 +157,13 @@ def _beside_another_clone(stack: Stack, _: Cloud) -> None:
 def _taking_over(stack: Stack, _: Cloud) -> None:
     other = Stack(stack.request, stack.advance)
     other.up()
-    labels = {**wanted().labels, OWNER_LABEL: "bob"}
-    stack.owner, stack.request = "bob", wanted(labels=labels, take_over=other.holding)
+    labels = {**asked().labels, OWNER_LABEL: "bob"}
+    stack.owner, stack.request = "bob", asked(labels=labels, take_over=other.holding)
 
 
 def _taken_over(stack: Stack, _: Cloud) -> None:
     stack.up()
-    Stack(wanted(take_over=stack.holding), stack.advance).up()
+    Stack(asked(take_over=stack.holding), stack.advance).up()
 
 
 def _up(stack: Stack) -> None:
@@ -175,6 +197,7 @@ class Verb:
     kinds: tuple[FaultKind, ...] = tuple(FaultKind)
     behaviour: Behaviour = Behaviour()  # noqa: RUF009 - frozen
     beside: bool = False  # what another clone has
+    keeps_its_place: bool = False
 
 
 def _late(hidden: Hidden) -> Behaviour:
@@ -221,6 +244,7 @@ ANSWERS: dict[str, Verb] = {
     "repair has failed": Verb(_unwell(NodeState.UNKNOWN), _up, FEW),
     "both ends of an interval": Verb(_asking(valid_after_s=5, valid_until_s=3600), _up, FEW),
     "any reservation": Verb(_reserved, _up, FEW),
+    "another bundle while it waits": Verb(_rebundled, _up, MEANINGS, keeps_its_place=True),
     "flex-start": Verb(_asking(tier="flex-start", max_run_duration_s=86_400), _up, FEW),
 }
 OWNERS: dict[str, Verb] = {
@@ -253,6 +277,7 @@ class Case:
 class Start:
     """What a verb begins with, and the calls that it makes where nothing goes wrong."""
 
+    directory: Path  # with the artifact store
     cloud: dict[str, Any]  # its snapshot
     state: dict[str, Any]
     request: QueuedResourceInputs
@@ -263,17 +288,20 @@ class Start:
         return Stack(self.request, advance, owner=self.owner, state=state)
 
 
-def start_of(verb: str) -> Start:
+def start_of(verb: str, work: Path) -> Start:
+    directory = Path(tempfile.mkdtemp(dir=work))
+    os.chdir(directory)
     with TpuApi(Cloud(TIMINGS, ALL[verb].behaviour)) as api:
         os.environ[emulated.TPU] = api.url
-        stack = Stack(wanted(), api.advance)
+        stack = Stack(asked(), api.advance)
         ALL[verb].before(stack, api.cloud)
         begun = (copy.deepcopy(api.cloud.ledger.snapshot()), copy.deepcopy(stack.state), stack.request, stack.owner)
         made = len(api.calls)
+        kept = shutil.copytree(directory, directory / "before", ignore=shutil.ignore_patterns("before"))
         ALL[verb].act(stack)
         for project in ("p", "p2"):
             tpu_cleanup.settle_s(project, stack.label)  # forgets what this process has deleted: a case's has nothing
-        return Start(*begun, tuple(api.calls[made:]))
+        return Start(kept, *begun, tuple(api.calls[made:]))
 
 
 def cases(verb: str, calls: Sequence[Call]) -> list[Case]:
@@ -327,6 +355,12 @@ class _CaseError(AssertionError):
 
 def run(case: Case, start: Start) -> None:
     """Raises where the cloud is not as it should be afterwards."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.chdir(shutil.copytree(start.directory, directory, dirs_exist_ok=True))
+        _run(case, start)
+
+
+def _run(case: Case, start: Start) -> None:
     ours, theirs = Pipe()
     api = TpuApi(Cloud(TIMINGS, ALL[case.verb].behaviour))
     api.cloud.ledger.restore(start.cloud)
@@ -351,6 +385,8 @@ def run(case: Case, start: Start) -> None:
             _recover_beside_another(case, api, stack, before)
         else:
             _recover(case, api, stack, said)
+        if ALL[case.verb].keeps_its_place and api.cloud.ledger.requests and _holders(api.cloud) != before:
+            raise _CaseError(f"its place is lost: {before} is {_holders(api.cloud)}")
 
 
 def _watch(case: Case, start: Start, api: TpuApi, actor: int, pipe: Connection) -> tuple[dict[str, Any], str]:
@@ -424,8 +460,14 @@ def _recover(case: Case, api: TpuApi, stack: Stack, said: str) -> None:
         _check_up(api, stack)
         return  # what `destroy` does of one of each, which the state knows, is a case of its own
     stack.destroy()
-    if api.cloud.ledger.requests or api.cloud.ledger.nodes:
-        raise _CaseError(f"left: {[*api.cloud.ledger.requests, *api.cloud.ledger.nodes]}")
+    if api.cloud.ledger.requests or api.cloud.ledger.nodes or _told():
+        raise _CaseError(f"left: {[*api.cloud.ledger.requests, *api.cloud.ledger.nodes, *_told()]}")
+
+
+def _told() -> dict[str, str]:
+    """What hosts would learn when they boot, by who has said it."""
+    there = open_store(STORE)
+    return {key.rpartition("/")[2]: there.read(key).decode().strip() for key in there.keys("wanted/")}
 
 
 def _holders(cloud: Cloud) -> dict[str, tuple[int, str]]:
@@ -451,6 +493,8 @@ def _recover_beside_another(case: Case, api: TpuApi, stack: Stack, before: dict[
     stack.destroy()
     if _holders(api.cloud) != ({} if has_taken else before):
         raise _CaseError(f"of {before} it left {_holders(api.cloud)}")
+    if identity in _told():
+        raise _CaseError(f"it left what it has told hosts: {_told()}")
 
 
 def _check_up(api: TpuApi, stack: Stack) -> None:
@@ -471,13 +515,21 @@ def _check_up(api: TpuApi, stack: Stack) -> None:
     (node,) = api.cloud.ledger.nodes.values()
     if dict(node.message.labels).items() < stack.request.labels.items():
         raise _CaseError("labels are not as wanted")
+    running = {host.bundle for host in node.hosts}
+    if (_told().get(guard["identity"]), running) != (stack.request.bundle, {stack.request.bundle}):
+        raise _CaseError(f"hosts run {running} and learn {_told()}, not {stack.request.bundle}")
 
 
 # --- all cases ---
 
 
 def main(verbs: list[str], share: float = 1.0, seed: str = "") -> None:
-    starts = _starts(verbs)
+    with tempfile.TemporaryDirectory() as work:
+        _main(_starts(verbs, Path(work)), share, seed)
+
+
+def _main(starts: dict[str, Start], share: float, seed: str) -> None:
+    verbs = list(starts)
     every = [case for verb in verbs for case in cases(verb, starts[verb].calls)]
     ran = random.Random(seed).sample(every, math.ceil(len(every) * share)) if share < 1 else every
     failures: list[str] = []
@@ -512,9 +564,9 @@ def main(verbs: list[str], share: float = 1.0, seed: str = "") -> None:
     print(json.dumps({"verbs": verbs, "cases": len(every), "ran": len(ran), "failures": failures}))
 
 
-def _starts(verbs: list[str]) -> dict[str, Start]:
+def _starts(verbs: list[str], work: Path) -> dict[str, Start]:
     """Of each verb. Whatever is loaded or compiled on the way is there in every case."""
-    starts = {verb: start_of(verb) for verb in verbs}
+    starts = {verb: start_of(verb, work) for verb in verbs}
     for thread in set(threading.enumerate()) - {threading.current_thread()}:
         thread.join(_PATIENCE_S)  # of an emulator that is closed: who has threads must not fork
         assert not thread.is_alive(), thread

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.artifacts import uses
+from infra.artifacts import uses, wanted
 from infra.artifacts.gc import Named, kept_wheelhouses, unreferenced
 from infra.artifacts.layout import bundle_key, object_key, objects_of, sums_text, wheelhouse_key
 from infra.artifacts.opening import open_store
@@ -86,7 +86,7 @@ def test_an_object_under_another_name_is_not_the_object() -> None:
     "key",
     [
         *("runs/a/record.json", "data/x", "objects/short/f", f"objects/{sha(1)}", f"objects/{sha(1)}/a/b"),
-        *("wheelhouses/not-an-id/SHA256SUMS", "bundles/abc/bundle.tar", "README"),
+        *("wheelhouses/not-an-id/SHA256SUMS", "bundles/abc/bundle.tar", "README", "wanted/v6e-32/2bd806-1"),
     ],
 )
 def test_what_has_another_form_is_never_touched(key: str) -> None:
@@ -292,11 +292,15 @@ def test_what_another_clone_has_begun_stays_when_this_one_has_another_bundle_or_
 
 def test_what_is_forgotten_is_of_that_stack_alone(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    mine, longer = (uses.Use("bob", stack, identifier(1), identifier(2)) for stack in ("v6e-32", "v6e-32--mine"))
+    mine, longer = (
+        uses.Use("bob", stack, identifier(1), identifier(2), "2bd806-1") for stack in ("v6e-32", "v6e-32--mine")
+    )
     for use in (mine, longer):
         uses.record(store, use)
+        wanted.write(store, wanted.wanted_key(use.stack, use.state), use.bundle)
     assert uses.forget_user(store, mine.user) == 1
     assert list(store.keys(uses.PREFIX)) == [longer.key]
+    assert wanted.of_entries(store.entries()) == {"wanted/v6e-32--mine/2bd806-1": "v6e-32--mine"}
 
 
 def test_owners_of_one_label_are_not_forgotten_for_each_other(tmp_path: Path) -> None:

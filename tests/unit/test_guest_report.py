@@ -36,6 +36,11 @@ def test_a_host_that_has_failed_with_the_bundle_before_says_so() -> None:
     assert readiness([failed], "b").failures == (HostFailure(0, reason, final=True),)
 
 
+def test_a_host_that_could_not_learn_its_bundle_tries_again() -> None:
+    failed = said("failed", "", started=7.0, updated=8.0, exit_code=1)
+    assert readiness([failed], "b").failures == (HostFailure(0, "no luck", final=False, start=7.0),)
+
+
 @pytest.mark.parametrize("half", ["", "{", "[]", "1", '{"status": null}', '{"status": "training"}', '{"bundle": "b"}'])
 def test_half_a_report_is_none(half: str) -> None:
     assert parse(half) is None

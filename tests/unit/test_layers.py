@@ -98,7 +98,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "doctor": ("stack_file", "artifacts", "host_software", "preview", "google_cloud", "standins", "engine"),
     "operate": ("stack_file",),
     "targets": (
-        *("stack_file", "host_software", "runs", "preview", "providers", "components"),
+        *("stack_file", "artifacts", "host_software", "runs", "preview", "providers", "components"),
         *("google_cloud", "doctor", "vm_hosts"),
     ),
     "commands": (

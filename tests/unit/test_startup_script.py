@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
+from urllib.parse import unquote
 
 import pytest
 
@@ -19,13 +20,14 @@ from infra.paths import ROOT, TRAINING
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.targets.tpu_vm.plan import host_script
 from infra.targets.tpu_vm.settings import TpuVmSettings
-from infra.vm_hosts.startup_script import METADATA_LIMIT, HostScript, StartupScriptError, startup_script
+from infra.vm_hosts.startup_script import METADATA_LIMIT, HostScript, StartupScriptError, asking, startup_script
 from tests.golden_files import GOLDEN, check_golden
 
 BOOTSTRAP = (TRAINING / "bootstrap.sh").read_text()
 SHELLCHECK = Path(sys.executable).with_name("shellcheck")
 FILES = {path.name: path.read_text() for path in sorted((ROOT / "infra" / "vm_hosts").glob("*.sh"))}
 BUNDLE = "0123456789abcdef"
+OBJECTS = "/storage/v1/b/artifacts/o/"
 WANDB = HostSecret("WANDB_API_KEY", "projects/p/secrets/s/versions/latest", optional=True)
 HOST = HostScript("demo", 2, 3, 4, "gs://artifacts", BUNDLE, (WANDB,))
 
@@ -111,8 +113,9 @@ def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
 
 
 class Google(BaseHTTPRequestHandler):
-    """Token, secrets, guest attributes and Cloud Logging, as a host sees them."""
+    """Token, secrets, objects, guest attributes and Cloud Logging, as a host sees them."""
 
+    objects: ClassVar[dict[str, str]] = {}  # of the artifact store, by key
     reports: ClassVar[list[dict[str, object]]] = []
     logging: ClassVar[list[int]] = []  # what entries:write answers, one call each; then 200
     written: ClassVar[list[dict[str, Any]]] = []
@@ -124,11 +127,15 @@ class Google(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         name = self.path.removeprefix("/computeMetadata/v1/")
+        key = unquote(self.path).removeprefix(OBJECTS).removesuffix("?alt=media")
         if name == "instance/service-accounts/default/token":
             assert self.headers["Metadata-Flavor"] == "Google"
             self._answer({"access_token": "t0k3n", "expires_in": 300})
         elif name in self.metadata:
             self._send(200, self.metadata[name].encode())
+        elif key in self.objects:
+            assert self.headers["Authorization"] == "Bearer t0k3n"
+            self._send(200, self.objects[key].encode())
         elif self.path == "/v1/projects/p/secrets/s/versions/latest:access":
             assert self.headers["Authorization"] == "Bearer t0k3n"
             self._answer({"name": "s", "payload": {"data": "aHVzaA==", "dataCrc32c": "1"}})
@@ -168,7 +175,7 @@ class Google(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> ThreadingHTTPServer:
-    for said in (Google.reports, Google.logging, Google.written):
+    for said in (Google.objects, Google.reports, Google.logging, Google.written):
         said.clear()
     google = ThreadingHTTPServer(("127.0.0.1", 0), Google)
     Thread(target=google.serve_forever, daemon=True).start()
@@ -197,6 +204,7 @@ class BootedHost:
             "SLIPWAY_LOGS_S": "1",
             "GCE_METADATA_HOST": address,
             "SLIPWAY_SECRETS_ENDPOINT": f"http://{address}",
+            "SLIPWAY_STORAGE_ENDPOINT": f"http://{address}",
             "SLIPWAY_LOGGING_ENDPOINT": f"http://{address}",
             "no_proxy": "*",
         }
@@ -277,6 +285,54 @@ def test_training_finds_its_variables_and_secrets(host: BootedHost) -> None:
     assert variables["SLIPWAY_ROOT"] == f"{host.home}/software"
     assert variables["WANDB_API_KEY"] == "hush"
     assert not any("hush" in path.read_text() for path in host.home.rglob("*") if path.is_file()), "never written down"
+
+
+WANTED = "wanted/demo/2bd806-1"
+ASKING = asking(startup_script(dataclasses.replace(HOST, bundle="f" * 16, secrets=()), BOOTSTRAP), WANTED)
+
+
+def test_a_host_that_asks_for_its_bundle_learns_it_once_a_boot(host: BootedHost) -> None:
+    """Its request's metadata names the one of before, and what starts again in the middle of a run keeps its own."""
+    host.boot(ASKING)
+    Google.objects[WANTED] = f"{BUNDLE}\n"
+    for _ in range(2):
+        done, _ = host.train()
+        assert f"SLIPWAY_BUNDLE={BUNDLE}" in done.stdout.splitlines(), done.stderr
+        Google.objects[WANTED] = f"{'0' * 16}\n"
+    host.boot(ASKING)
+    done, status = host.train()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert status["reason"].startswith("fetching from gs://artifacts: 404 for bundle.tar"), "that one is not there"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("", "fetching from gs://artifacts: 404 for wanted-bundle "),
+        ("../x\n", f"{WANTED} of gs://artifacts is '../x', which is no bundle; run pulumi up"),
+    ],
+    ids=["nothing", "no bundle"],
+)
+def test_a_host_that_does_not_learn_its_bundle_runs_none_and_asks_again(
+    host: BootedHost, said: str, reason: str
+) -> None:
+    host.boot(ASKING)
+    if said:
+        Google.objects[WANTED] = said
+    done, status = host.train()
+    assert (done.returncode, done.stdout, status["exit_code"]) == (1, "", 1)
+    assert status["reason"].startswith(reason)
+    Google.objects[WANTED] = f"{BUNDLE}\n"
+    assert host.train()[0].returncode == 0
+
+
+def test_a_report_names_the_bundle_that_was_learned(host: BootedHost) -> None:
+    host.boot(ASKING)
+    learned = f'printf "{BUNDLE}\\n" >"{host.home}/host/chosen-bundle"'
+    status = f"""echo '{{"phase": "training"}}' >"{host.home}/host/status.json" """
+    host.tool("sleep", f'[ ! -e "{host.home}/host/status.json" ] || kill $PPID; {learned}; {status}')
+    host.run(host.program("report.sh"))
+    assert [report["bundle"] for report in Google.reports] == ["", BUNDLE]
 
 
 @pytest.mark.parametrize(

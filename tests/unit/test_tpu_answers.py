@@ -247,8 +247,8 @@ def test_a_preview_says_that_a_waiting_request_loses_its_place_and_what_can_be_p
     changed = resource.changes(now, dataclasses.asdict(stack.request), now)
     assert changed["metadata"] is OnChange.REPLACE
     assert resource.reasons(["metadata"]) == [
-        "metadata replaces: what hosts start with cannot be changed while a request waits, so its place in the queue "
-        "is lost"
+        "metadata replaces: of what hosts start with only their bundle can be changed while a request waits, so its "
+        "place in the queue is lost"
     ]
     assert resource.changes(now, dataclasses.asdict(stack.request), now | {"state": "ACTIVE"})["metadata"] is (
         OnChange.UPDATE

@@ -293,8 +293,11 @@ def test_where_artifacts_are_written_hosts_read_them_and_runs_go_are_keys() -> N
     settings = made(artifacts="gs://ours/wheels", artifacts_on_hosts="/mnt/wheels", runs="gs://ours/runs")
     plan = decide(settings)
     assert plan.spec.output_directory == "gs://ours/runs/v6e-32"
-    script = requested(settings, plan.software).metadata["startup-script"]
-    assert "export SLIPWAY_ARTIFACTS=/mnt/wheels\n" in script
+    request = requested(settings, plan.software)
+    assert "export SLIPWAY_ARTIFACTS=/mnt/wheels\n" in request.metadata["startup-script"]
+    assert request.wanted_in == "", "what is said in the one may be late in the other"
+    same = made(artifacts="gs://ours/wheels")
+    assert requested(same, decide(same).software).wanted_in == "gs://ours/wheels"
     args = slice_args(plan)
     assert {args.software.wheelhouse.store, args.software.bundle.store} == {"gs://ours/wheels"}
     assert args.run.directory == f"gs://ours/runs/v6e-32/{plan.spec.run_name}"

@@ -18,7 +18,12 @@ from infra.providers.resource import Context, OnChange, Resource, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource
 from infra.targets.tpu_vm.provider.tpu_guard_resource import TpuStackGuardResource
-from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs, TpuStackGuardInputs
+from infra.targets.tpu_vm.provider.tpu_inputs import (
+    STARTUP_SCRIPT,
+    QueuedResourceInputs,
+    SliceReadyInputs,
+    TpuStackGuardInputs,
+)
 from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 
 OWNER = "alice"
@@ -68,6 +73,16 @@ def wanted(stack: str = "s", **changes: Any) -> QueuedResourceInputs:
     return dataclasses.replace(request, **changes)
 
 
+def script(bundle: str, store: str) -> str:
+    """What of the startup script says where a host finds its bundle."""
+    return f"#!/bin/bash\nexport SLIPWAY_ARTIFACTS={store}\nexport SLIPWAY_BUNDLE={bundle}\nexport SLIPWAY_WANTED=''\n"
+
+
+def telling(bundle: str, store: str) -> dict[str, Any]:
+    """Inputs of a request whose hosts learn in this store which bundle they run."""
+    return {"metadata": {STARTUP_SCRIPT: script(bundle, store)}, "wanted_in": store}
+
+
 def labels_in(cloud: Cloud, name: str) -> dict[str, str]:
     """Of a request that is there, with the state that has taken it over."""
     request = cloud.ledger.requests[name]
@@ -100,13 +115,14 @@ class Stack:
 
     def up(self) -> None:
         """Raises ResourceError where a step fails; what was accepted is in the state."""
-        guard = TpuStackGuardInputs(self.request.project, self.label, self.request.zones, self.owner)
+        request = self.request
+        guard = TpuStackGuardInputs(request.project, self.label, request.zones, self.owner, request.wanted_in)
         self._step("guard", dataclasses.asdict(guard))
         identity = {"identity": self.state["guard"]["outputs"].get("identity", "")}
-        request = dataclasses.asdict(self.request) | identity
-        self._step("request", request)
+        inputs = dataclasses.asdict(request) | identity
+        self._step("request", inputs)
         made = self.state["request"]["outputs"]["made"]
-        ready = SliceReadyInputs(request, made, self.hosts, self.wait, self.wait_deadline_s)
+        ready = SliceReadyInputs(inputs, made, self.hosts, self.wait, self.wait_deadline_s)
         self._step("ready", dataclasses.asdict(ready))
 
     def refresh(self) -> None:

@@ -18,6 +18,7 @@ from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.errors import Code
 from infra.emulators.tpu_api.ledger import Ledger
 from infra.emulators.tpu_api.pools import QuotaTier, ZoneRefusal
+from infra.emulators.tpu_api.pretended_hosts import booted_bundle
 from infra.emulators.tpu_api.records import GuestAttribute, Initiator, Node, NodeHost, NodeState, RequestState
 from infra.emulators.tpu_api.transitions import Transitions
 from infra.hardware import families
@@ -86,8 +87,9 @@ class Levers:
     def reboot(self, node: str, worker: int | None = None) -> None:
         """A host, or all of a node, starts again: on the disk that it has, with the metadata of now."""
         known = _known("node", node, self.ledger.nodes)
+        bundle = booted_bundle(known)
         for host in known.hosts if worker is None else [known.hosts[worker]]:
-            host.boot(known.message.metadata.get("startup-script", ""))
+            host.boot(bundle)
         self.ledger.log(node, f"reboot of {'all hosts' if worker is None else f'worker {worker}'}")
 
     def set_network(self, node: str, worker: int, up: bool) -> None:

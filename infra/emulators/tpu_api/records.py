@@ -5,7 +5,6 @@ Owns the states by name. Refuses to own when they change: transitions.py, cloud.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -129,7 +128,6 @@ class GuestAttribute:
 # What a host publishes when it is ready, as infra/vm_hosts/report.sh writes it; with its own bundle, if it has one.
 NO_BUNDLE = "emulated"
 HOST_READY = GuestAttribute("slipway", "status", f'{{"bundle": "{NO_BUNDLE}", "status": {{"phase": "training"}}}}')
-_BUNDLE = re.compile(r"^export SLIPWAY_BUNDLE=([0-9a-f]+)$", re.MULTILINE)
 
 
 @dataclass
@@ -145,10 +143,9 @@ class NodeHost:
     boots: int = 0
     connected: bool = True
 
-    def boot(self, startup_script: str) -> None:
-        """It forgets what it was; what its metadata says now is what it runs until its next boot."""
-        found = _BUNDLE.search(startup_script)
-        self.attributes, self.ready_at_s, self.bundle = [], None, found[1] if found else ""
+    def boot(self, bundle: str) -> None:
+        """It forgets what it was, and runs this bundle until its next boot."""
+        self.attributes, self.ready_at_s, self.bundle = [], None, bundle
         self.boots += 1
 
     def says(self, ready: GuestAttribute) -> GuestAttribute:

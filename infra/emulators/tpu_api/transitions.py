@@ -12,6 +12,7 @@ from infra.emulators.tpu_api.checks import Place, project_number, without_output
 from infra.emulators.tpu_api.errors import ApiError, Code, RpcStatus
 from infra.emulators.tpu_api.ledger import Ledger, claim_of
 from infra.emulators.tpu_api.pools import Claim, ZoneRefusal
+from infra.emulators.tpu_api.pretended_hosts import booted_bundle, named_bundle
 from infra.emulators.tpu_api.records import (
     Initiator,
     Node,
@@ -254,10 +255,11 @@ class Transitions:
         node.released = state is NodeState.DELETING and not node.holds_capacity
         node.state, node.due_s = state, None if after_s is None else now_s + after_s
         node.health = "HEALTHY" if state is NodeState.READY else "HEALTH_UNSPECIFIED"
+        comes_up = state is NodeState.READY and not self.ledger.boots(node.accelerator)
+        bundle = booted_bundle(node) if comes_up else named_bundle(node)
         for index, host in enumerate(node.hosts):
-            host.boot(node.message.metadata.get("startup-script", ""))
-            pretended = not self.ledger.boots(node.accelerator)
-            if state is NodeState.READY and pretended and timings.boot_s is not None:
+            host.boot(bundle)
+            if comes_up and timings.boot_s is not None:
                 host.ready_at_s = now_s + timings.boot_s + index * timings.host_stagger_s
         self.ledger.log(node.name, f"{state}")
 

@@ -26,7 +26,9 @@ def slice_args(plan: TrainingPlan[TpuVmSettings]) -> TpuSliceArgs:
     settings, software = plan.settings, plan.software
     request = requested(settings, software)
     return TpuSliceArgs(
-        guard=TpuStackGuardInputs(settings.project, stack_label(settings.stack), list(settings.zones), settings.owner),
+        guard=TpuStackGuardInputs(
+            settings.project, stack_label(settings.stack), list(settings.zones), settings.owner, request.wanted_in
+        ),
         software=stored_software_args(software, settings.places.artifacts, use_of(settings, software).user),
         run=run_inputs(plan.spec, software),
         request=request,

@@ -11,7 +11,8 @@ from infra.google_cloud.api import SCOPE
 from infra.host_secrets import host_secret
 from infra.host_software.derive import HostSoftware
 from infra.paths import TRAINING
-from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
+from infra.targets.places import Places
+from infra.targets.tpu_vm.provider.tpu_inputs import STARTUP_SCRIPT, QueuedResourceInputs
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from infra.tiers import Tier
 from infra.vm_hosts.startup_script import HostScript, startup_script
@@ -58,7 +59,7 @@ def request_inputs(settings: TpuVmSettings, script: str) -> QueuedResourceInputs
         scopes=[SCOPE],  # what the account may do is said by its roles
         labels=settings.all_labels,
         tags=list(settings.tags),
-        metadata={"startup-script": script, "enable-guest-attributes": "TRUE"},
+        metadata={STARTUP_SCRIPT: script, "enable-guest-attributes": "TRUE"},
         data_disks=[{"source_disk": disk.source_disk, "mode": disk.mode} for disk in settings.data_disks],
         description=f"slipway stack {settings.stack}",
         reservation=settings.reservation or "",
@@ -69,7 +70,13 @@ def request_inputs(settings: TpuVmSettings, script: str) -> QueuedResourceInputs
         valid_after_s=after[0],
         valid_after=after[1],
         take_over=settings.take_over or "",
+        wanted_in=_said_in(settings.places),
     )
+
+
+def _said_in(places: Places) -> str:
+    """The store that tells hosts their bundle; none where they read a mirror of it, which may be late."""
+    return places.artifacts if places.artifacts == places.artifacts_on_hosts else ""
 
 
 def _moment(text: str | None) -> tuple[int, str]:

@@ -32,6 +32,18 @@ def test_an_upload_survives_a_fault(
 
 
 @pytest.mark.parametrize("kind", [StoreFaultKind.UNAVAILABLE, StoreFaultKind.CUT_BEFORE, StoreFaultKind.CUT_AFTER])
+@pytest.mark.parametrize("before", [b"", b"one"], ids=["new", "another"])
+def test_what_is_replaced_survives_a_fault(
+    server: ObjectStore, bucket: Store, kind: StoreFaultKind, before: bytes
+) -> None:
+    if before:
+        bucket.replace("k", before)
+    server.fail(kind, "POST", "/upload/")
+    bucket.replace("k", b"two")
+    assert (server.faults[0].times, bucket.read("k")) == (0, b"two")
+
+
+@pytest.mark.parametrize("kind", [StoreFaultKind.UNAVAILABLE, StoreFaultKind.CUT_BEFORE, StoreFaultKind.CUT_AFTER])
 def test_a_download_survives_a_fault(server: ObjectStore, bucket: Store, tmp_path: Path, kind: StoreFaultKind) -> None:
     file = write(tmp_path / "f", os.urandom(3 << 20))
     bucket.put("k", file)
@@ -98,6 +110,7 @@ def test_a_bucket_that_is_not_there(server: ObjectStore, tmp_path: Path) -> None
         lambda: store.has("k"),
         lambda: store.read("k"),
         lambda: store.put("k", file),
+        lambda: store.replace("k", b"x"),
         lambda: list(store.keys()),
         lambda: store.delete("k"),
     ]

@@ -58,6 +58,16 @@ def test_another_content_is_an_error_and_changes_nothing(store: Store, tmp_path:
     assert store.read("some/key") == b"content"
 
 
+def test_what_is_replaced_is_one_or_the_other_and_never_both(store: Store, tmp_path: Path) -> None:
+    store.replace("a/b", b"one")
+    store.replace("a/b", b"two")
+    store.replace("a/b", b"two")
+    assert (store.read("a/b"), list(store.keys())) == (b"two", ["a/b"])
+    assert store.put("a/c", write(tmp_path / "f", "kept"))
+    assert store.read("a/c") == b"kept"
+    assert "is not a key" in refused(lambda: store.replace("../a", b"x"))
+
+
 MORE = 20  # than there are, where a page that comes again would be listed for ever
 
 

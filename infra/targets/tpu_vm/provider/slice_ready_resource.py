@@ -24,7 +24,6 @@ from infra.targets.tpu_vm.provider.tpu_request import Known
 from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
 from infra.vm_hosts import guest_report
 from infra.vm_hosts.guest_report import HostFailure, Readiness
-from infra.vm_hosts.startup_script import bundle_of
 
 STARTS = 3  # of a host that fail for the same reason, after which nobody waits for another
 SECONDS_PER_CALL = 10.0  # of waiting: six calls a minute
@@ -79,7 +78,7 @@ class _Wait:
 
     def __post_init__(self) -> None:
         self.began = self.context.now()
-        self.bundle = bundle_of(self.request.metadata.get(tpu_cleanup.STARTUP_SCRIPT, ""))
+        self.bundle = self.request.bundle
         self.per_node = self.inputs.hosts // self.request.nodes
 
     @property

@@ -17,9 +17,9 @@ from infra.names import MADE_LABEL, STACK_LABEL
 from infra.providers.resource import Context, ResourceError
 from infra.targets.billed import Billed
 from infra.targets.tpu_vm.provider import tpu_api, tpu_ownership
+from infra.targets.tpu_vm.provider.tpu_inputs import STARTUP_SCRIPT
 from infra.vm_hosts.startup_script import bundle_of
 
-STARTUP_SCRIPT = "startup-script"  # the key of a node's metadata
 _SURE = 2  # an empty list and an answer that says nothing read the same
 # How long a request that was just made may be NOT_FOUND: some seconds were seen, by a user of the real service.
 _APPEARS_S = 60.0

@@ -1,7 +1,8 @@
 """slipway:tpu:StackGuard: declared first, so its delete runs last and ends requests that the state never learned of.
 
 It keeps the identity of its state, which everything that the state makes carries as a label, and deletes what has it:
-what another stack, another clone or a colleague has is out of its reach. Nothing else that is billed is made by a
+what another stack, another clone or a colleague has is out of its reach, and so is what the state has said to hosts in
+the artifact store, which goes last. Nothing else that is billed is made by a
 tpu-vm stack: data disks are the user's own, boot disks go with their node. Not run on real hardware.
 """
 
@@ -12,7 +13,7 @@ from typing import Any, ClassVar
 
 from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
 from infra.providers.stack_guard_resource import new_identity
-from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
+from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_wanted
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found
 from infra.targets.tpu_vm.provider.tpu_inputs import TpuStackGuardInputs
 from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim, delete_command, holder_of, tail
@@ -31,18 +32,18 @@ class TpuStackGuardResource(Resource[TpuStackGuardInputs]):
         return any(thing.stack == outputs["label"] for thing in found)  # whosever it is
 
     def create(self, context: Context, new: TpuStackGuardInputs) -> tuple[str, Outputs]:
-        return f"{new.project}/{new.label}", {"searched": sorted(new.zones), "identity": new_identity(new.owner)}
+        return f"{new.project}/{new.label}", _kept(new, {})
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
         return {}
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: TpuStackGuardInputs) -> Outputs:
-        searched = sorted({*outputs.get("searched", []), *new.zones})
-        return {"searched": searched, "identity": outputs.get("identity") or new_identity(new.owner)}
+        return _kept(new, outputs)
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
         project, label, parents = str(outputs["project"]), str(outputs["label"]), self._parents(outputs)
-        claim = StackClaim(label, str(outputs.get("identity", "")))
+        identity = str(outputs.get("identity", ""))
+        claim = StackClaim(label, identity)
         nobodys: dict[str, Found] = {}  # made by 0.1.0, which did not say by which state
 
         def is_ours(thing: Found) -> bool:
@@ -59,9 +60,20 @@ class TpuStackGuardResource(Resource[TpuStackGuardInputs]):
                 f"{', '.join(left)}: labelled as this stack's, made by Slipway 0.1.0, which did not say by which "
                 f"clone; if they may go: {'; '.join(delete_command(name) for name in left)}"
             )
-            if not claim.identity:
+            if not identity:
                 raise ResourceError(said)  # it may be this state's own
             context.say(said)
+        if identity:
+            tpu_wanted.forget(outputs.get("stores", []), label, identity)
 
     def _parents(self, outputs: Outputs) -> list[str]:
         return [f"projects/{outputs['project']}/locations/{zone}" for zone in outputs["searched"]]
+
+
+def _kept(new: TpuStackGuardInputs, before: Outputs) -> Outputs:
+    """Where to look at the end: also where the stack file has said before."""
+    return {
+        "searched": sorted({*before.get("searched", []), *new.zones}),
+        "stores": sorted({*before.get("stores", []), *([new.wanted_in] if new.wanted_in else [])}),
+        "identity": before.get("identity") or new_identity(new.owner),
+    }

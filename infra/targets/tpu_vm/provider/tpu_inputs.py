@@ -13,19 +13,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
+from infra.artifacts.wanted import wanted_key
 from infra.names import STACK_LABEL
 from infra.providers.resource import ignored, replaces, updates
 from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim
 from infra.tiers import Tier
-from infra.vm_hosts.startup_script import METADATA_LIMIT
+from infra.vm_hosts.startup_script import METADATA_LIMIT, asking, bundle_of, without_bundle
 
+STARTUP_SCRIPT = "startup-script"  # the key of a node's metadata
 PATCHED = ("labels", "tags", "metadata", "description")  # what the API changes on nodes in place
 
 _FIXED = "a request cannot be changed once it is made"
 _SIZE = "chips are given to a request as a whole"
 _IMAGE = "a node's image is chosen when it is made"
 _WIRING = "a node's network is chosen when it is made"
-_WAITS = "what hosts start with cannot be changed while a request waits, so its place in the queue is lost"
+_WAITS = (
+    "of what hosts start with only their bundle can be changed while a request waits, so its place in the queue is lost"
+)
 _TERMS = "the queue serves a request on the terms it was made with"
 
 
@@ -36,6 +40,7 @@ class TpuStackGuardInputs:
     label: str = replaces("it is what the stack's things are found by")
     zones: list[str] = updates()  # searched at the end, those of before an update too
     owner: str = ignored(default="")  # as the stack file writes it
+    wanted_in: str = updates(default="")  # of its request; cleared at the end, and those of before an update too
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,7 @@ class QueuedResourceInputs:
     max_run_duration_s: int = replaces(_TERMS, default=0)  # of flex-start
     identity: str = ignored(default="")  # of the state, as its guard has it; states of 0.1.0 have none
     take_over: str = ignored(default="")  # another state's request, which is to be this one's: tpu_ownership.holding
+    wanted_in: str = ignored(default="")  # the store where hosts learn their bundle; empty: metadata alone says it
 
     @property
     def identifier(self) -> str:
@@ -104,6 +110,30 @@ class QueuedResourceInputs:
     def node_ids(self) -> tuple[str, ...]:
         """The API numbers the nodes of a multislice request from 0."""
         return (self.name,) if self.nodes == 1 else tuple(f"{self.name}-{number}" for number in range(self.nodes))
+
+    @property
+    def bundle(self) -> str:
+        """What its hosts shall run."""
+        return bundle_of(self.metadata.get(STARTUP_SCRIPT, ""))
+
+    @property
+    def wanted_key(self) -> str:
+        """The object of `wanted_in` that says so; empty where metadata alone does. A state of 0.1.0 has no identity."""
+        return wanted_key(self.stack, self.identity) if self.wanted_in and self.identity and self.bundle else ""
+
+    @property
+    def metadata_asking(self) -> dict[str, str]:
+        """The metadata of a request, which nothing can change later: its hosts ask for their bundle when they boot."""
+        if not self.wanted_key:
+            return self.metadata
+        return self.metadata | {STARTUP_SCRIPT: asking(self.metadata[STARTUP_SCRIPT], self.wanted_key)}
+
+    @property
+    def fixed_metadata(self) -> dict[str, str]:
+        """What of the metadata only a new request can change, where it has no nodes yet."""
+        if not self.wanted_key:
+            return self.metadata
+        return self.metadata | {STARTUP_SCRIPT: without_bundle(self.metadata[STARTUP_SCRIPT])}
 
     def parent(self, zone: str) -> str:
         return f"projects/{self.project}/locations/{zone}"
@@ -187,7 +217,7 @@ def _node(new: QueuedResourceInputs) -> dict[str, Any]:
         "service_account": {"email": new.service_account, "scope": new.scopes},
         "labels": new.labels,
         "tags": new.tags,
-        "metadata": new.metadata,
+        "metadata": new.metadata_asking,
         "description": new.description,
         "data_disks": [
             {"source_disk": disk["source_disk"], "mode": disk["mode"].upper().replace("-", "_")}
@@ -256,18 +286,21 @@ def problems(new: QueuedResourceInputs) -> list[tuple[str, str]]:
 # Inputs that came after 0.1.0: they are part of a fingerprint only where they are not as they were then, so that an
 # upgrade of Slipway finds what an older one has asked for.
 _LATER = ("max_run_duration_s",)
-_WHOSE = ("identity", "take_over")  # no terms, and no metadata
+_WHOSE = ("identity", "take_over", "wanted_in")  # no terms, and no metadata
 
 
 def fingerprint(new: QueuedResourceInputs) -> str:
-    """Of what only a new request can change, and of the metadata, which nodes that are there can have patched."""
+    """Of what only a new request can change, and of the metadata, which nodes that are there can have patched.
+
+    Of a request whose hosts ask for their bundle it is the same with any.
+    """
     defaults = {field.name: field.default for field in dataclasses.fields(new)}
     fixed = {
         key: value
         for key, value in vars(new).items()
         if key not in (*PATCHED, *_WHOSE, "zones") and not (key in _LATER and value == defaults[key])
     }
-    return f"{_digest(fixed)}-{_digest(new.metadata)}"
+    return f"{_digest(fixed)}-{_digest(new.fixed_metadata)}"
 
 
 def same_terms(fingerprint: str, other: str) -> bool:

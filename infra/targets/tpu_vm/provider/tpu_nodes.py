@@ -15,7 +15,7 @@ from infra.google_cloud.api_errors import BusyError
 from infra.names import MADE_LABEL, STATE_LABEL
 from infra.providers.resource import Context, ResourceError
 from infra.targets.tpu_vm.provider import tpu_api
-from infra.targets.tpu_vm.provider.tpu_inputs import PATCHED, QueuedResourceInputs
+from infra.targets.tpu_vm.provider.tpu_inputs import PATCHED, STARTUP_SCRIPT, QueuedResourceInputs
 from infra.targets.tpu_vm.provider.tpu_ownership import tail
 
 # UNKNOWN is a node whose repair has failed. One that is REPAIRING or under maintenance comes back by itself.
@@ -120,15 +120,18 @@ def _different(new: QueuedResourceInputs, node: Any, dropped: frozenset[str]) ->
 def _wanted(new: QueuedResourceInputs, node: Any, dropped: frozenset[str]) -> dict[str, Any]:
     """Labels of the request's own and of Google stay, and whatever metadata others have put there.
 
-    The state's label is what makes a request that was taken over this state's; a state of 0.1.0 leaves it as it is.
+    The script that a request was made with stays while it names the same bundle. The state's label is what makes a
+    request that was taken over this state's; a state of 0.1.0 leaves it as it is.
     """
     kept = (MADE_LABEL,) if new.identity else (MADE_LABEL, STATE_LABEL)
     not_ours = {key: value for key, value in node.labels.items() if key in kept or key.startswith("goog")}
     others = {key: value for key, value in node.metadata.items() if key not in dropped}
     state = {STATE_LABEL: new.identity} if new.identity else {}
+    as_asked = new.metadata_asking
+    is_as_asked = node.metadata.get(STARTUP_SCRIPT) == as_asked.get(STARTUP_SCRIPT)
     return {
         "labels": {**new.labels, **state, **not_ours},
         "tags": new.tags,
-        "metadata": {**others, **new.metadata},
+        "metadata": {**others, **(as_asked if is_as_asked else new.metadata)},
         "description": new.description,
     }

@@ -17,7 +17,7 @@ from infra.google_cloud import retries
 from infra.google_cloud.api_errors import ClosedError, FullError, SilentError, ThereAlreadyError
 from infra.names import MADE_LABEL, STACK_LABEL, STATE_LABEL
 from infra.providers.resource import CancelledError, Context, Outputs, ResourceError
-from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_ownership
+from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_ownership, tpu_wanted
 from infra.targets.tpu_vm.provider.tpu_cleanup import appears_s
 from infra.targets.tpu_vm.provider.tpu_inputs import (
     QueuedResourceInputs,
@@ -117,7 +117,8 @@ def ensure(context: Context, new: QueuedResourceInputs, known: Known = NOTHING) 
     Raises ResourceError where what is there is another state's, unless the stack file asks to take that over.
     """
     claim = new.claim(known.made)
-    new = dataclasses.replace(new, identity=claim.identity)
+    tpu_wanted.write(new)
+    new = dataclasses.replace(new, identity=claim.identity, wanted_in=new.wanted_in if new.identity else "")
     while (request := _there(context, new, known, claim)) is not None:
         if request.state not in ("ACTIVE", *ENDED):
             request = dataclasses.replace(request, nodes=_nodes(context, new, request.zone))
@@ -355,7 +356,7 @@ def _is_usable(new: QueuedResourceInputs, request: TpuRequest, claim: StackClaim
     Raises ResourceError for another state's that is to be taken over and is not: labels of its nodes say whose it is.
     """
     wanted = fingerprint(new)
-    # Without nodes there is nothing to patch, and hosts would start old code.
+    # Without nodes there is nothing to patch, and hosts would start with old metadata.
     alike = same_terms(request.terms, wanted) and (bool(request.nodes) or request.terms == wanted)
     whole = request.state not in ENDED and not (request.state == "ACTIVE" and tpu_nodes.lost(new, request.nodes))
     if claim.wants(request.labels) and not (alike and whole and request.state == "ACTIVE"):

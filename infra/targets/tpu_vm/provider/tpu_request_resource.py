@@ -5,21 +5,25 @@ chips, and tpu_request.py asks for it and finds it again. Not run on real hardwa
 
 Its id says no zone: the request lies in one of `zones`, SliceReady may move it to the next, and it is found again by
 name and label. What an update means: the API has no PATCH for a request and ignores its copy of labels, tags, metadata
-and description once nodes exist, so those are patched on the nodes.
+and description once nodes exist, so those are patched on the nodes. The bundle is said in the artifact store too
+(tpu_wanted.py), where hosts of a request that waits learn it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from infra.providers.input_types import UNKNOWN, Unknown
 from infra.providers.resource import Context, OnChange, Outputs, RemoteService, Resource
-from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_request
+from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_nodes, tpu_request, tpu_wanted
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found, appears_s
-from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, problems
+from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, fingerprint, problems
 from infra.targets.tpu_vm.provider.tpu_ownership import made_of
 from infra.targets.tpu_vm.provider.tpu_request import AS_WANTED, OUTPUTS, Known
+
+_KEPT = "metadata updates: the request keeps its place in the queue, since its hosts learn their bundle when they boot"
 
 
 class TpuRequestResource(Resource[QueuedResourceInputs]):
@@ -47,8 +51,9 @@ class TpuRequestResource(Resource[QueuedResourceInputs]):
         if request is None:
             return None
         seen = request.outputs
+        seen["differs"] = tpu_wanted.differences(context, inputs)
         if request.state == "ACTIVE":
-            seen["differs"] = tpu_nodes.differences(inputs, request.nodes)
+            seen["differs"] += tpu_nodes.differences(inputs, request.nodes)
             seen["lost"] = tpu_nodes.lost(inputs, request.nodes)
             seen["unwell"] = tpu_nodes.unwell(request.nodes)
             for sentence in seen["unwell"]:
@@ -96,12 +101,29 @@ class TpuRequestResource(Resource[QueuedResourceInputs]):
     def changes(
         self, old: Mapping[str, Any], new: Mapping[str, Any], state: Mapping[str, Any] | None = None
     ) -> dict[str, OnChange]:
-        """Zones replace nothing while the request's own is among them; metadata does where no node can be patched."""
+        """Zones replace nothing while the request's own is among them; metadata does where no node can be patched, but
+        for the bundle that hosts ask for.
+        """
         changed = super().changes(old, new, state)
         if changed.get("zones") is OnChange.REPLACE:
             zone = (state or {}).get("zone") or old["zones"][0]
             if isinstance(new["zones"], list) and zone in new["zones"]:
                 changed["zones"] = OnChange.UPDATE
-        if "metadata" in changed and (state or {}).get("state") in tpu_request.WAITING:
+        if "metadata" in changed and _waits(state) and not self._keeps_its_place(old, new):
             changed["metadata"] = OnChange.REPLACE
         return changed
+
+    def remarks(self, changes: Mapping[str, OnChange], state: Mapping[str, Any]) -> list[str]:
+        return [_KEPT] if _waits(state) and set(changes.values()) == {OnChange.UPDATE} and "metadata" in changes else []
+
+    def _keeps_its_place(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+        """Whether its hosts learn when they boot what is another now."""
+        if not isinstance(new["metadata"], dict):
+            return False  # not known yet
+        before = self.parse(old)
+        after = replace(before, metadata=new["metadata"], wanted_in=new.get("wanted_in", ""))
+        return bool(after.wanted_key) and fingerprint(before) == fingerprint(after)
+
+
+def _waits(state: Mapping[str, Any] | None) -> bool:
+    return (state or {}).get("state") in tpu_request.WAITING
