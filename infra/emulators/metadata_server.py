@@ -68,6 +68,13 @@ class MetadataServer(HttpEmulator):
                 self.values[name] = value
             self.changed.notify_all()
 
+    def set_values(self, values: Mapping[str, str]) -> None:
+        """These, whatever else there is."""
+        with self.changed:
+            if values.items() - self.values.items():
+                self.values |= values
+                self.changed.notify_all()
+
     def set_attributes(self, attributes: Mapping[str, str]) -> None:
         """These, and none besides."""
         wanted = {f"instance/attributes/{name}": value for name, value in attributes.items()}

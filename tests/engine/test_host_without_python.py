@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 from infra.commands.main import app
 from infra.emulators.metadata_server import MetadataServer
 from infra.emulators.object_store import ObjectStore
+from infra.emulators.tpu_hosts.system import ABSENT
 from infra.host_software.bundle import Bundle
 from infra.host_software.wheels.pythons import locked_python
 from infra.paths import TRAINING
-from tests.engine.bare_root import ABSENT, ANY_GLIBC, BareRoot
+from tests.engine.bare_root import ANY_GLIBC, BareRoot
 from tests.engine.small_store import SmallStore
 from tests.python_archive import AARCH64, header, python_archive
 
