@@ -97,6 +97,7 @@ class Fleet:
         image = Path(tempfile.mkdtemp())
         view.make_image(image)
         for each in self.shared:
+            each.path.mkdir(parents=True, exist_ok=True)
             if each.is_writable:
                 view.open_to_all(each.path)
         return HostRoot(image, self.shared)

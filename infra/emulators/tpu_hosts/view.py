@@ -74,7 +74,6 @@ def make_image(directory: Path) -> None:
 
 def open_to_all(directory: Path) -> None:
     """Accounts of every host may write in it and in what anybody makes in it later, as a file server may export it."""
-    directory.mkdir(parents=True, exist_ok=True)
     for each, _, _ in directory.walk():
         each.chmod(0o777)
         os.setxattr(each, "system.posix_acl_default", _FOR_ALL)  # instead of the umask of who makes something there
