@@ -22,7 +22,7 @@ class Account:
     shell: str
 
 
-ROOT = Account("root", 0, 0, (0,), "/root", "/bin/bash")
+ROOT_ACCOUNT = Account("root", 0, 0, (0,), "/root", "/bin/bash")
 # Before the first boot; `useradd` reads login.defs too, and gives the account a group of its own by it.
 FILES = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",

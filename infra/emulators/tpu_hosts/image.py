@@ -40,7 +40,7 @@ class Image:
         return self.directory / "etc" / "hosts"
 
     @property
-    def programs(self) -> Path:
+    def own_programs(self) -> Path:
         """The host's own; what this machine has of that name comes after them."""
         return self.directory / "usr" / "local" / "sbin"
 
@@ -88,7 +88,7 @@ class Image:
         if self.has_root:
             return {"PATH": _SYSTEM, "LANG": "C.UTF-8"}
         return {
-            "PATH": f"{self.programs}:{_SYSTEM}",
+            "PATH": f"{self.own_programs}:{_SYSTEM}",
             "LANG": "C.UTF-8",
             "SLIPWAY_HOME": str(self.home),
             "SLIPWAY_UNITS": str(self.units),
@@ -97,7 +97,7 @@ class Image:
 
     def make(self) -> None:
         """A disk as it is before the first boot; nothing is changed on one that is there."""
-        for directory in (self.programs, self.units, self.root_home, self.journal, self.home.parent):
+        for directory in (self.own_programs, self.units, self.root_home, self.journal, self.home.parent):
             directory.mkdir(parents=True, exist_ok=True)
         for name, text in {_HUGE_PAGES: "madvise\n", **_FILES}.items():
             file = self.directory / name
@@ -115,11 +115,11 @@ class Image:
         """For what needs accounts that this machine does not have, and a Python until the wheelhouse brings one."""
         for name in ("useradd", "chown"):
             self._program(name, f'#!/bin/sh\necho "{name} $*" >>{shlex.quote(str(self.calls))}\n')
-        python = self.programs / "python3.12"
+        python = self.own_programs / "python3.12"
         if not python.exists():
             python.symlink_to(Path(sys.executable).resolve())
 
     def _program(self, name: str, text: str) -> None:
-        file = self.programs / name
+        file = self.own_programs / name
         file.write_text(text)
         file.chmod(0o755)

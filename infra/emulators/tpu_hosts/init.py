@@ -76,7 +76,9 @@ class Init:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=partial(view.enter, self.image.directory, accounts.ROOT) if self.image.has_root else None,
+                preexec_fn=partial(view.enter, self.image.directory, accounts.ROOT_ACCOUNT)
+                if self.image.has_root
+                else None,
             )
         code = await process.wait()
         self.journal.write("", "google-startup-scripts.service", f"startup-script exit status {code}")
