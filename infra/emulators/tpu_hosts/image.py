@@ -104,6 +104,7 @@ class Image:
             file.parent.mkdir(parents=True, exist_ok=True)
             if not file.exists():
                 file.write_text(text)
+        self.root_home.chmod(0o700)
         self.startup_script.parent.mkdir(exist_ok=True)
         self.startup_script.parent.chmod(0o1777)
         for name, text in programs.texts(self.directory).items():

@@ -67,6 +67,7 @@ class Init:
                 await self._service(enabled.name).start()
         script = await asyncio.to_thread(self._script)
         self.image.startup_script.write_text(script)
+        enter = partial(view.enter, self.image.directory, accounts.ROOT_ACCOUNT)
         with self.image.startup_log.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 *("bash", str(self.image.seen(self.image.startup_script))),
@@ -76,9 +77,7 @@ class Init:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=partial(view.enter, self.image.directory, accounts.ROOT_ACCOUNT)
-                if self.image.has_root
-                else None,
+                preexec_fn=enter if self.image.has_root else None,
             )
         code = await process.wait()
         self.journal.write("", "google-startup-scripts.service", f"startup-script exit status {code}")
