@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Account:
+class HostAccount:
     """`groups` has `gid` among them."""
 
     name: str
@@ -22,7 +22,7 @@ class Account:
     shell: str
 
 
-ROOT_ACCOUNT = Account("root", 0, 0, (0,), "/root", "/bin/bash")
+ROOT_ACCOUNT = HostAccount("root", 0, 0, (0,), "/root", "/bin/bash")
 # Before the first boot; `useradd` reads login.defs too, and gives the account a group of its own by it.
 FILES = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
@@ -32,13 +32,13 @@ FILES = {
 }
 
 
-def account(root: Path, name: str) -> Account | None:
+def account(root: Path, name: str) -> HostAccount | None:
     """Of the host whose root is this directory; None where it has no such account."""
     for fields in _lines(root / "etc/passwd", 7):
         if fields[0] == name:
             uid, gid = int(fields[2]), int(fields[3])
             more = [int(group[2]) for group in _lines(root / "etc/group", 4) if name in group[3].split(",")]
-            return Account(name, uid, gid, tuple(dict.fromkeys((gid, *more))), fields[5], fields[6])
+            return HostAccount(name, uid, gid, tuple(dict.fromkeys((gid, *more))), fields[5], fields[6])
     return None
 
 

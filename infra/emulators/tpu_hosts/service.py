@@ -21,7 +21,7 @@ from functools import partial
 import psutil
 
 from infra.emulators.tpu_hosts import accounts, view
-from infra.emulators.tpu_hosts.accounts import Account
+from infra.emulators.tpu_hosts.accounts import HostAccount
 from infra.emulators.tpu_hosts.image import Image
 from infra.emulators.tpu_hosts.journal import Journal
 from infra.emulators.tpu_hosts.unit_file import Unit, UnitCommand, UnitError, parse
@@ -163,7 +163,7 @@ class BootedService:
         finally:
             os.close(write)
 
-    def _account(self, user: str) -> Account | None:
+    def _account(self, user: str) -> HostAccount | None:
         """None where it stays this user. Raises LookupError for one that the host does not have."""
         if self._image.has_root:
             if not (account := accounts.account(self._image.directory, user)):
@@ -200,7 +200,7 @@ class BootedService:
         self._journal.write("", self.name, message, priority)
 
 
-def _variables(user: str, account: Account | None) -> dict[str, str]:
+def _variables(user: str, account: HostAccount | None) -> dict[str, str]:
     """What systemd tells of the account."""
     known = {"HOME": account.home, "SHELL": account.shell} if account else {}
     return {"USER": user, "LOGNAME": user} | known
@@ -211,7 +211,7 @@ async def _ended(code: int) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec("/bin/sh", "-c", f"exit {code}")
 
 
-def _become(unit: Unit, image: Image, account: Account | None) -> None:
+def _become(unit: Unit, image: Image, account: HostAccount | None) -> None:
     """In the child. Limits first, which are root's to raise; more than the machine gives is left at what it gives."""
     for name, value in unit.limits:
         with contextlib.suppress(OSError, ValueError):

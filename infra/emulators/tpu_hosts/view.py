@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from infra.emulators.tpu_hosts.accounts import Account
+from infra.emulators.tpu_hosts.accounts import HostAccount
 from infra.emulators.tpu_hosts.system import ACCOUNT_TOOLS, TOOLS, copy_programs, program
 
 # <disk> <image> [<directory to share>...] -- <command>...
@@ -94,7 +94,7 @@ def with_root(disk: Path, image: Path, shared: Sequence[SharedDirectory], comman
     ]
 
 
-def enter(root: Path, account: Account) -> None:
+def enter(root: Path, account: HostAccount) -> None:
     """The calling process is in it from now on, as that account: for a child before it becomes a program."""
     os.chroot(root)
     os.chdir("/")
