@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from infra.emulators.tpu_hosts.unit_file import parse
-from infra.paths import TRAINING
-from infra.vm_hosts.startup_script import HostScript, startup_script
-from tests.unit.booted_host import BUNDLE, BootedHost
-
-NO_GOOGLE = "127.0.0.1:1"  # nothing is asked
+from infra.vm_hosts.startup_script import startup_script
+from tests.unit.test_startup_script import BOOTSTRAP, HOST, BootedHost, Google
 
 
 def verified(*units: Path) -> tuple[int, str]:
@@ -21,9 +19,9 @@ def verified(*units: Path) -> tuple[int, str]:
 
 
 def test_systemd_finds_nothing_to_say_of_the_units_that_the_startup_script_writes(tmp_path: Path) -> None:
-    host = BootedHost(tmp_path, NO_GOOGLE)
-    script = HostScript("demo", 1, 1, 1, "gs://artifacts", BUNDLE)
-    host.boot(startup_script(script, (TRAINING / "bootstrap.sh").read_text()))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Google) as nobody_asks:
+        host = BootedHost(tmp_path, nobody_asks)
+    host.boot(startup_script(HOST, BOOTSTRAP))
     units = list(host.units.glob("*.service"))
     assert {unit.stem for unit in units} == {"slipway", "slipway-logs", "slipway-report"}
     assert verified(*units) == (0, "")
