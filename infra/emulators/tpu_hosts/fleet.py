@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 import shutil
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -94,7 +93,8 @@ class Fleet:
         return self.isolated and view.permitted()
 
     def _make_root(self) -> HostRoot:
-        image = Path(tempfile.mkdtemp())
+        image = self.directory.with_name(f"{self.directory.name}.image")
+        shutil.rmtree(image, ignore_errors=True)  # of an emulator that was killed
         view.make_image(image)
         for each in self.shared:
             each.path.mkdir(parents=True, exist_ok=True)
