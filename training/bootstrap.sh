@@ -85,13 +85,15 @@ authorize() { # what for
   answer=$(curl -fsS --retry 5 --retry-connrefused --max-time 60 -H 'Metadata-Flavor: Google' \
     "http://${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance/service-accounts/default/token" \
     2>"$errors") || fail 1 "the metadata server gives no token for $1: $(last_error)"
-  authorization="Authorization: Bearer $(sed -n 's/.*"access_token" *: *"\([^"]*\)".*/\1/p' <<<"$answer")"
+  answer=$(sed -n 's/.*"access_token" *: *"\([^"]*\)".*/\1/p' <<<"$answer")
+  [[ -n "$answer" ]] || fail 1 "the metadata server answers without a token for $1"
+  authorization="Authorization: Bearer $answer"
 }
 
 # Objects of the store: linked from a directory, downloaded from a bucket.
 
 fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not yet checked
-  local key file path prefix
+  local key file path prefix refused
   if [[ "$SLIPWAY_ARTIFACTS" != gs://* ]]; then
     while read -r key file; do
       [[ -f "$SLIPWAY_ARTIFACTS/$key" ]] || fail 1 "$SLIPWAY_ARTIFACTS/$key is missing; build and push the wheelhouse again"
@@ -111,8 +113,12 @@ fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not 
   done >"$work/downloads"
   # In parallel curl says nothing of a refusal, so each transfer reports its own status.
   run curl -fsS --retry 5 --retry-connrefused --parallel --parallel-max 8 -H @<(printf '%s' "$authorization") \
-    --write-out '%{stderr}got %{http_code} %{filename_effective}\n' --config "$work/downloads" ||
-    fail 1 "fetching from $SLIPWAY_ARTIFACTS: $(sed -n 's|^got \([013-9][0-9]*\) .*/|\1 for |p' "$errors" | head -n 3 | paste -sd ' ') $(grep -m1 '^curl:' "$errors" || true)"
+    --write-out '%{stderr}got %{http_code} %{filename_effective}\n' --config "$work/downloads" && return
+  refused=$(sed -n 's|^got \([013-9][0-9]*\) .*/|\1 for |p' "$errors" | head -n 3 | paste -sd ' ')
+  if [[ " $refused" == *" 403 for "* ]]; then
+    refused+="; this host's account needs roles/storage.objectViewer on gs://${path%%/*}"
+  fi
+  fail 1 "fetching from $SLIPWAY_ARTIFACTS: $refused $(grep -m1 '^curl:' "$errors" || true)"
 }
 
 # Which bundle: a request that waits cannot be told of another one, so its hosts ask.

@@ -21,6 +21,7 @@ from infra.emulators import emulated_cloud
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import TpuApi
 from infra.emulators.tpu_hosts import booted_cloud
+from infra.emulators.tpu_hosts.fleet import Fleet
 from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import every
 
@@ -45,7 +46,8 @@ def tpu(
     if boot:
         os.environ.setdefault(TPU, "http://127.0.0.1")  # else stacks of emulated accelerators are refused
     root = Path(f"{state}.buckets") if state else Path(tempfile.mkdtemp())
-    buckets = emulated_cloud.fill(root, every(CloudTrainingSettings, skip_unusable=True))
+    stacks = every(CloudTrainingSettings, skip_unusable=True)
+    buckets = emulated_cloud.fill(root, stacks)
     try:
         api = TpuApi(port=port, speed=speed, state=state)
         api.cloud.ledger.hosts_boot = boot
@@ -64,9 +66,10 @@ def tpu(
             hosts = Path(f"{state}.hosts") if state else Path(tempfile.mkdtemp())
             if not state:
                 stack.callback(shutil.rmtree, hosts)
-            booted = stack.enter_context(booted_cloud.boot(api, store, hosts, port + 2 if port else 0))
-            where = "each in a network of its own" if booted.fleet.isolated else "all in this machine's network"
-            typer.echo(f"hosts of vcpu-1, vcpu-2 and vcpu-4 boot, {where}, in {hosts}; secrets: {booted.services.url}")
+            shared = emulated_cloud.shared_directories(stacks)
+            booted = stack.enter_context(booted_cloud.boot(api, store, hosts, port + 2 if port else 0, shared=shared))
+            said = f"{_own(booted.fleet)}, in {hosts}; secrets: {booted.services.url}"
+            typer.echo(f"hosts of vcpu-1, vcpu-2 and vcpu-4 boot, {said}")
         typer.echo(f"TPU API emulator: {api.url} shows its state")
         typer.echo(f"in another shell: export {TPU}={api.url} {STORAGE}={store.url}")
         typer.echo("it has the buckets of the stacks that are here now; after `slipway stack new` start it again")
@@ -77,3 +80,12 @@ def tpu(
         except KeyboardInterrupt:
             api.close()
     typer.echo("ended" + (f"; its state is in {state}, its buckets in {state}.buckets" if state else ""))
+
+
+def _own(fleet: Fleet) -> str:
+    """What hosts have of their own, which depends on what this user may do here."""
+    if fleet.has_roots:
+        return "each with a network and a file system of its own"
+    if fleet.isolated:
+        return "each with a network of its own, all with this machine's programs and this user's account"
+    return "all with this machine's network, its programs and this user's account"

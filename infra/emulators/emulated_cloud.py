@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.artifacts.layout import objects_of, wheelhouse_key
+from infra.emulators.tpu_hosts.view import SharedDirectory
 from infra.host_software.derive import wheelhouse
 from infra.paths import ARTIFACTS
 from infra.stack_file.cloud_training import CloudTrainingSettings
@@ -32,6 +33,15 @@ def fill(root: Path, stacks: Iterable[CloudTrainingSettings]) -> tuple[str, ...]
             listing.touch()
         buckets |= dict.fromkeys(name.partition("/")[0] for name in names)
     return tuple(buckets)
+
+
+def shared_directories(stacks: Iterable[CloudTrainingSettings]) -> list[SharedDirectory]:
+    """Places of stacks whose hosts boot that are directories of this machine: such hosts have them too."""
+    places = [settings.places for settings in stacks if settings.row.emulated]
+    artifacts = dict.fromkeys(each.artifacts_on_hosts for each in places)
+    runs = dict.fromkeys(each.runs for each in places)
+    every = [*((place, False) for place in artifacts), *((place, True) for place in runs)]
+    return [SharedDirectory(Path(place), writable) for place, writable in every if not place.startswith("gs://")]
 
 
 def _link(identifier: str, store: Path) -> None:

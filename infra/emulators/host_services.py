@@ -1,10 +1,12 @@
 """What hosts ask of Google besides buckets, over real HTTP: Secret Manager (a version's value), Cloud Logging (write).
 
-Owns secrets and who may read each, and the entries that were written. Every call needs the token of a host that is on.
+Owns secrets and who may read each, and the entries that were written and who may write them: every account, until
+somebody says who. Every call needs the token of a host that is on.
 Refuses to own tokens, which the hosts' fleet gives, and everything else of these services. People and scripts use:
 
     POST /_/secret   {"name": "projects/p/secrets/s", "value": "v", "readers": ["a@p.iam.gserviceaccount.com"]};
                      null is a secret without a value
+    POST /_/writers  {"accounts": ["a@p.iam.gserviceaccount.com"]} have roles/logging.logWriter; null is every account
     GET  /_/entries  what was written to Cloud Logging
 """
 
@@ -51,6 +53,7 @@ class HostServices(HttpEmulator):
         self.accounts = accounts
         self.secrets = dict[str, StoredSecret]()
         self.entries: list[dict[str, Any]] = []
+        self.writers: frozenset[str] | None = None
         self.lock = threading.Lock()
         super().__init__(_Handler, port)
 
@@ -60,13 +63,7 @@ class HostServices(HttpEmulator):
         """The value of a secret's version; who may not read it does not learn whether it is there."""
         secret = self.secrets.get(name)
         if secret is None or account not in secret.readers:
-            permission = "secretmanager.versions.access"
-            resource = f"{name}/versions/{version}"
-            raise RefusedCallError(
-                403,
-                "PERMISSION_DENIED",
-                f"Permission '{permission}' denied for resource '{resource}' (or it may not exist).",
-            )
+            raise _denied("secretmanager.versions.access", f"for resource '{name}/versions/{version}'")
         if secret.value is None or version not in ("latest", "1"):
             raise RefusedCallError(404, "NOT_FOUND", f"Secret Version [{name}/versions/{version}] not found.")
         content = secret.value.encode()
@@ -74,8 +71,10 @@ class HostServices(HttpEmulator):
         payload = {"data": base64.b64encode(content).decode(), "dataCrc32c": str(checksum.value(content))}
         return {"name": f"{name}/versions/1", "payload": payload}
 
-    def write(self, body: bytes) -> dict[str, Any]:
+    def write(self, body: bytes, account: str) -> dict[str, Any]:
         """entries:write. An entry with the log and insertId of one that is there is not kept twice."""
+        if self.writers is not None and account not in self.writers:
+            raise _denied("logging.logEntries.create", "on resource")
         if len(body) > _MOST_ENTRIES_BYTES:
             raise RefusedCallError(400, "INVALID_ARGUMENT", "Request size exceeds the limit of 10 MB.")
         try:
@@ -88,10 +87,20 @@ class HostServices(HttpEmulator):
             self.entries += [each for each in written if (each["logName"], each.get("insertId")) not in known]
         return {}
 
+    def set_writers(self, body: bytes) -> dict[str, Any]:
+        accounts: Any = json.loads(body)["accounts"]
+        self.writers = None if accounts is None else frozenset(accounts)
+        return {}
+
     def set_secret(self, body: bytes) -> dict[str, Any]:
         said: Any = json.loads(body)
         self.secrets[said["name"]] = StoredSecret(said["value"], frozenset(said["readers"]))
         return {}
+
+
+def _denied(permission: str, where: str) -> RefusedCallError:
+    sentence = f"Permission '{permission}' denied {where} (or it may not exist)."
+    return RefusedCallError(403, "PERMISSION_DENIED", sentence)
 
 
 def _entry(request: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
@@ -134,11 +143,12 @@ class _Handler(EmulatorHandler):
         if self.command == "GET" and (asked := _VERSION.fullmatch(path)):
             return owner.access(asked[1], asked[2], account)
         if (self.command, path) == ("POST", "/v2/entries:write"):
-            return owner.write(body)
+            return owner.write(body, account)
         raise RefusedCallError(404, "NOT_FOUND", f"The emulator does not know {self.command} {path}.")
 
 
 _LEVERS: dict[tuple[str, str], Callable[[HostServices, bytes], Any]] = {
     ("POST", "/_/secret"): HostServices.set_secret,
+    ("POST", "/_/writers"): HostServices.set_writers,
     ("GET", "/_/entries"): lambda owner, _: owner.entries,
 }

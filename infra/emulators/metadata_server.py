@@ -44,6 +44,7 @@ class MetadataServer(HttpEmulator):
         self.email = email
         self.publish = publish
         self.requests: list[str] = []  # paths asked for, with the header
+        self.instead: list[int] = []  # statuses that the next requests get, one each
         self.values: dict[str, str] = {
             "project/project-id": "a-project",
             "project/numeric-project-id": "1",
@@ -67,6 +68,13 @@ class MetadataServer(HttpEmulator):
             else:
                 self.values[name] = value
             self.changed.notify_all()
+
+    def set_values(self, values: Mapping[str, str]) -> None:
+        """These, whatever else there is."""
+        with self.changed:
+            if values.items() - self.values.items():
+                self.values |= values
+                self.changed.notify_all()
 
     def set_attributes(self, attributes: Mapping[str, str]) -> None:
         """These, and none besides."""
@@ -169,7 +177,9 @@ class _Handler(EmulatorHandler):
         content = self.body()
         parts = urlsplit(self.path)
         below = self.path.removeprefix(ROOT)
-        if self.headers.get("Metadata-Flavor") != "Google":
+        if owner.instead:
+            status, kind, body = owner.instead.pop(0), "text/html", ""
+        elif self.headers.get("Metadata-Flavor") != "Google":
             status, kind, body = 403, "text/html", "Missing Metadata-Flavor:Google header."
         elif self.headers.get("X-Forwarded-For"):
             status, kind, body = 403, "text/html", "Requests with an X-Forwarded-For header are refused."

@@ -19,6 +19,14 @@ from infra.google_login import LOGIN_COMMAND, advised
 
 TIMEOUT_S = 20.0
 LOGIN = f"run: {LOGIN_COMMAND}"
+# Which role lets ask an API what is asked of it here.
+_ROLES = {
+    "cloudresourcemanager": "roles/browser",
+    "serviceusage": "roles/serviceusage.serviceUsageViewer",
+    "cloudquotas": "roles/cloudquotas.viewer",
+    "cloudbilling": "roles/billing.viewer",
+    "storage": "roles/storage.legacyBucketReader",
+}
 
 
 class GoogleError(Exception):
@@ -140,7 +148,8 @@ class GoogleProject:
             enable = f"gcloud services enable {api}.googleapis.com --project {self.project}"
             return f"{api}.googleapis.com is not enabled, so it does not tell; run: {enable}"
         message = str(error.get("message") or answer.reason).strip().splitlines()[0]
-        return advised(f"{api}.googleapis.com answers {answer.status_code}: {message[:200]}", answer.status_code)
+        said = f"{api}.googleapis.com answers {answer.status_code}: {message[:200]}"
+        return advised(said, answer.status_code, _ROLES[api])
 
 
 def _first_line(error: BaseException) -> str:

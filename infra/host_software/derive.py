@@ -86,5 +86,4 @@ def _inputs(workload: Workload, platform: str, python_archive: str | None, work:
 
 
 def _python_archive(workload: Workload) -> str | None:
-    have_python = workload.hosts_have_python or workload.row.emulated  # such hosts have this machine's
-    return workload.python_archive or (None if have_python else LOCKED)
+    return workload.python_archive or (None if workload.hosts_have_python else LOCKED)

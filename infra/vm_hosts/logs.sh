@@ -46,6 +46,9 @@ send() { # what has been gathered, until it has been taken; what Google calls wr
     code=${answer##*$'\n'}
     if [[ "$code" == 200 ]]; then break; fi
     printf 'logs: Cloud Logging answers %s: %s\n' "$code" "${answer:0:400}" >&2
+    if [[ "$code" == 403 ]]; then
+      printf "logs: this host's account needs roles/logging.logWriter on project %s\n" "$project" >&2
+    fi
     if [[ "$code" == 400 || "$code" == 413 ]]; then break; fi
     sleep "$wait_s"
   done

@@ -31,7 +31,7 @@ class RefusedError(Exception):
 
 @dataclass
 class EmulatedProject:
-    """What there is.
+    """What there is. refused: permissions that whoever asks does not have, each needed by the call that is named so.
 
     quotas: by name, then by zone or region, with `key=value` of a further dimension behind a space; `default` is for
     what has no line of its own.
@@ -44,6 +44,7 @@ class EmulatedProject:
     quotas: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     buckets: dict[str, str] = field(default_factory=dict[str, str])  # name to location
     billing_accounts: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # id to permissions
+    refused: set[str] = field(default_factory=set[str])
     page_size: int = 2
 
 
@@ -73,18 +74,24 @@ class GoogleApis(HttpEmulator):
                 return route(self, *map(unquote, found.groups()), query=query, body=body)
         raise RefusedError(404, f"The emulator does not know {method} {path}.")
 
-    def check(self, project: str, service: str = "") -> None:
+    def check(self, project: str, permission: str = "", service: str = "") -> None:
         if project != self.project.project:
             raise RefusedError(403, "The caller does not have permission")
+        self.check_permission(permission, f"projects/{project}")
         if service and service not in self.project.services:
             raise RefusedError(403, f"{service} API has not been used in project {project} before.", "SERVICE_DISABLED")
 
+    def check_permission(self, permission: str, resource: str) -> None:
+        if permission in self.project.refused:
+            sentence = f"Permission '{permission}' denied on resource '{resource}' (or it may not exist)."
+            raise RefusedError(403, sentence)
+
     def about(self, project: str, **_: Any) -> dict[str, Any]:
-        self.check(project)
+        self.check(project, "resourcemanager.projects.get")
         return {"projectId": project, "projectNumber": "123", "lifecycleState": self.project.state}
 
     def services(self, project: str, query: dict[str, str], **_: Any) -> dict[str, Any]:
-        self.check(project)
+        self.check(project, "serviceusage.services.list")
         names = sorted(self.project.services)
         start = int(query.get("pageToken") or 0)
         page = names[start : start + self.project.page_size]
@@ -105,7 +112,7 @@ class GoogleApis(HttpEmulator):
         return {"permissions": [name for name in asked if name in self.project.billing_accounts[account]]}
 
     def quota(self, project: str, service: str, name: str, **_: Any) -> dict[str, Any]:
-        self.check(project, "cloudquotas")
+        self.check(project, "cloudquotas.quotas.get", "cloudquotas")
         if name not in self.project.quotas:
             raise RefusedError(404, f"QuotaInfo {name} of {service} is not found.")
         rows: list[dict[str, Any]] = []
@@ -120,6 +127,7 @@ class GoogleApis(HttpEmulator):
         return {"quotaId": name, "service": service, "dimensionsInfos": rows}
 
     def bucket(self, name: str, **_: Any) -> dict[str, Any]:
+        self.check_permission("storage.buckets.get", f"b/{name}")
         if name not in self.project.buckets:
             raise RefusedError(404, "The specified bucket does not exist.")
         return {"location": self.project.buckets[name]}

@@ -311,6 +311,39 @@ class TestBucket:
             reason = remote.refusal(bundle.hash)
         assert reason.startswith("fetching from gs://bucket/some/prefix: ") and "401" in reason
 
+    def test_an_account_that_may_not_read_the_bucket_is_told_its_role(
+        self, tmp_path: Path, bucket: SmallStore, remote: BootedMachine
+    ) -> None:
+        bundle = bucket.bundle(bucket.wheelhouse())
+        with MetadataServer(token=SECRET) as metadata, self._objects(tmp_path, remote, metadata) as objects:
+            objects.fail(StoreFaultKind.DENIED, "GET", times=99)
+            reason = remote.refusal(bundle.hash)
+        assert "403 for bundle.tar; this host's account needs roles/storage.objectViewer on gs://bucket" in reason
+
+    def test_a_metadata_server_that_comes_late_is_waited_for(
+        self, tmp_path: Path, bucket: SmallStore, remote: BootedMachine
+    ) -> None:
+        bundle = bucket.bundle(bucket.wheelhouse())
+        with MetadataServer(token=SECRET) as metadata, self._objects(tmp_path, remote, metadata):
+            metadata.instead[:] = [503]
+            python_of(remote.bootstrap(bundle.hash))
+
+    @pytest.mark.parametrize(
+        ("token", "instead", "reason"),
+        [
+            ("", [], "the metadata server answers without a token for gs://bucket/some/prefix"),
+            (SECRET, [404], "the metadata server gives no token for gs://bucket/some/prefix: curl: (22) "),
+        ],
+        ids=["half filled", "no account"],
+    )
+    def test_a_metadata_server_without_a_token_is_said(
+        self, tmp_path: Path, bucket: SmallStore, remote: BootedMachine, token: str, instead: list[int], reason: str
+    ) -> None:
+        bundle = bucket.bundle(bucket.wheelhouse())
+        with MetadataServer(token=token) as metadata, self._objects(tmp_path, remote, metadata):
+            metadata.instead[:] = instead
+            assert remote.refusal(bundle.hash).startswith(reason)
+
     def test_no_metadata_server_is_said(self, bucket: SmallStore, remote: BootedMachine) -> None:
         bundle = bucket.bundle(bucket.wheelhouse())
         remote.environment["GCE_METADATA_HOST"] = "127.0.0.1:1"

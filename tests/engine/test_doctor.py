@@ -193,7 +193,7 @@ def test_what_could_not_be_asked_says_why(google: GoogleApis) -> None:
     assert other["project"] == (
         "wrong",
         "cloudresourcemanager.googleapis.com answers 403: The caller does not have permission; have it "
-        "granted, or run `gcloud auth application-default login` as who has it",
+        "granted (roles/browser), or run `gcloud auth application-default login` as who has it",
     )
     assert other["APIs"][0] == "not asked"
     google.project.state = "DELETE_REQUESTED"
@@ -279,7 +279,7 @@ def test_a_foundation_whose_maker_may_not_grant_on_the_project_or_make_a_budget(
     assert verdicts(of_google(paid))["budget"] == (
         "not asked",
         "cloudbilling.googleapis.com answers 403: The caller does not have permission; have it "
-        "granted, or run `gcloud auth application-default login` as who has it",
+        "granted (roles/billing.viewer), or run `gcloud auth application-default login` as who has it",
     )
 
 

@@ -9,19 +9,30 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
 from infra.commands.main import app
 from infra.emulators.metadata_server import MetadataServer
 from infra.emulators.object_store import ObjectStore
+from infra.emulators.tpu_api import Cloud, TpuApi
+from infra.emulators.tpu_hosts import booted_cloud
+from infra.emulators.tpu_hosts.accounts import account
+from infra.emulators.tpu_hosts.booted_cloud import BootedCloud
+from infra.emulators.tpu_hosts.image import Image
+from infra.emulators.tpu_hosts.system import ABSENT
 from infra.host_software.bundle import Bundle
 from infra.host_software.wheels.pythons import locked_python
 from infra.paths import TRAINING
-from tests.engine.bare_root import ABSENT, ANY_GLIBC, BareRoot
+from infra.vm_hosts.startup_script import HostScript, startup_script
+from tests.emulators.instant import INSTANT
+from tests.engine.bare_root import ANY_GLIBC, BareRoot
+from tests.engine.project import until
 from tests.engine.small_store import SmallStore
 from tests.python_archive import AARCH64, header, python_archive
 
+PLACE = "projects/p/locations/us-east5-b"
 SECRET = "ya29.only-for-the-bucket"
 
 
@@ -57,6 +68,41 @@ def test_it_installs_offline_and_has_every_module(root: BareRoot, archive: Path,
     check = "import bz2, ctypes, curses, lzma, readline, sqlite3, ssl, sys, uuid, small; print(sys.base_prefix)"
     run = root.run(python, "-c", check)
     assert run.stdout == f"/var/lib/slipway/python/{digest[:16]}/python\n", run.stderr
+
+
+def test_the_startup_script_of_an_emulated_host_installs_it_and_starts_it_as_its_account(
+    archive: Path, bucket: SmallStore, tmp_path: Path
+) -> None:
+    """From an empty disk; where hosts have no root of their own it is the same, but for the account."""
+    digest = bucket.add(archive)
+    bundle = bucket.bundle(bucket.wheelhouse(), python=f"{digest}  {archive.name}\n")
+    script = startup_script(
+        HostScript("s", 1, 1, 1, "gs://bucket", bundle.hash), (TRAINING / "bootstrap.sh").read_text()
+    )
+    with (
+        TpuApi(Cloud(INSTANT)) as api,
+        ObjectStore(bucket.directory.parent) as store,
+        booted_cloud.boot(api, store, tmp_path / "hosts") as cloud,
+    ):
+        metadata = {"startup-script": script, "enable-guest-attributes": "TRUE"}
+        node = {"acceleratorType": "vcpu-1", "runtimeVersion": "tpu-ubuntu2204-base", "metadata": metadata}
+        httpx.post(f"{api.url}/v2/{PLACE}/nodes?nodeId=n", json=node).raise_for_status()
+        logged = until(lambda: [line for line in lines_of(cloud) if line.startswith("launched ")], "it has started")
+        (disk,) = cloud.fleet.directory.iterdir()
+        image = Image(disk, cloud.fleet.has_roots)
+        environment = image.home / "software/env" / bundle.files["wheelhouse"].decode().strip()
+        assert logged[0].startswith(
+            f"launched {bundle.hash} {image.seen(environment)}/lib/python3.12/site-packages/small/"
+        )
+        assert (environment / "bin/python").readlink().is_relative_to(image.seen(image.home / "software/python"))
+        if cloud.fleet.has_roots:
+            trainer = account(disk, "slipway")
+            assert trainer and environment.stat().st_uid == trainer.uid, "whoever made it"
+
+
+def lines_of(cloud: BootedCloud) -> list[str]:
+    """What Cloud Logging has of its hosts' trainings."""
+    return [entry["jsonPayload"]["message"] for entry in cloud.services.entries]
 
 
 def test_what_cannot_be_its_python_is_refused_for_good(root: BareRoot, bucket: SmallStore, tmp_path: Path) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import requests
 
 from infra.doctor import this_machine
 from infra.doctor.cloud_training import quota_finding, training_needs
@@ -16,11 +19,15 @@ from infra.emulated import QUESTIONS
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.engine import google_plugin, plugin_version
 from infra.google_cloud import google_project
-from infra.google_cloud.google_project import GoogleProject
+from infra.google_cloud.google_project import Account, GoogleError, GoogleProject
 from infra.preview import quota
+from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import any_from_file
 from infra.standins.gcp import schema
+from infra.targets.foundation import doctor as foundation_doctor
+from infra.targets.needs import Finding
 from infra.targets.registry import Target
+from infra.targets.tpu_vm import doctor as tpu_vm_doctor
 from tests.emulators.google_apis import ACCOUNT, EmulatedProject, GoogleApis
 from tests.unit.test_tpu_vm_settings import made
 
@@ -54,6 +61,24 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulate
 
 def asked() -> GoogleProject:
     return GoogleProject("my-project", google_project.account())
+
+
+@pytest.fixture
+def real_project(
+    project: EmulatedProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[EmulatedProject]:
+    """One whose name is not that of documentation, which is asked nothing; with Cloud Storage."""
+    project.project = "real-project"
+    with ObjectStore(tmp_path / "buckets", ()) as store:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
+        yield project
+
+
+def findings_of(stack: str, **changed: Any) -> dict[str, Finding]:
+    settings = any_from_file(stack)
+    assert isinstance(settings, CloudSettings)
+    found = of_google(settings.model_copy(update={"project": "real-project"} | changed))
+    return {each.what: each for each in found}
 
 
 # --- this machine ---
@@ -189,3 +214,47 @@ def test_a_foundation_that_may_not_be_looked_at_is_not_said_to_be_missing(
         (store.root / BUCKET).rmdir()
         found = ask(asked())
         assert (found.verdict, found.said.startswith(f"there is no gs://{BUCKET}; ")) == ("wrong", True), found.said
+
+
+@pytest.mark.parametrize(
+    ("stack", "table"),
+    [("v6e-32", tpu_vm_doctor.PERMISSIONS), ("foundation.us-east5", foundation_doctor.PERMISSIONS)],
+)
+def test_each_permission_that_is_taken_away_is_named_with_its_role(
+    real_project: EmulatedProject, stack: str, table: Mapping[str, str]
+) -> None:
+    """One by one, of whoever trains and of whoever makes a foundation."""
+    for permission, role in table.items():
+        real_project.permissions = {*table} - {permission}
+        found = findings_of(stack)["roles"]
+        said = f"no permission for {permission}; have an owner of real-project give you {role}"
+        assert (found.verdict, found.said) == ("wrong", said)
+
+
+@pytest.mark.parametrize(
+    ("what", "permission", "role"),
+    [
+        ("project", "resourcemanager.projects.get", "roles/browser"),
+        ("APIs", "serviceusage.services.list", "roles/serviceusage.serviceUsageViewer"),
+        ("quota", "cloudquotas.quotas.get", "roles/cloudquotas.viewer"),
+        ("data", "storage.buckets.get", "roles/storage.legacyBucketReader"),
+    ],
+)
+def test_a_question_that_may_not_be_asked_says_which_role_asks_it(
+    real_project: EmulatedProject, what: str, permission: str, role: str
+) -> None:
+    real_project.quotas = {QUOTA: {"us-east5-b": 64}}
+    real_project.buckets = {"mine": "US-EAST5"}
+    real_project.refused = {permission}
+    found = findings_of("v6e-32", data="gs://mine/text")
+    assert f"Permission '{permission}' denied on resource" in found[what].said
+    assert f"; have it granted ({role}), or run `gcloud auth application-default login`" in found[what].said
+    others = [each for each in found.values() if "denied on resource" in each.said and each.what != what]
+    assert not others, "each question needs its own"
+
+
+def test_a_token_of_somebody_else_is_refused_by_all(project: EmulatedProject) -> None:
+    stranger = GoogleProject("my-project", Account(requests.Session(), ""))
+    for ask in (stranger.state, stranger.enabled_services, partial(stranger.bucket_location, "mine")):
+        with pytest.raises(GoogleError, match=r"answers 401: .*; run `gcloud auth application-default login`"):
+            ask()

@@ -11,6 +11,7 @@ import yaml
 from infra import emulated, paths
 from infra.artifacts.layout import SUMS, object_key, wheelhouse_key
 from infra.emulators import emulated_cloud
+from infra.emulators.tpu_hosts.view import SharedDirectory
 from infra.host_software.derive import wheelhouse
 from infra.paths import STACKS
 from infra.stack_file import settings as stack_settings
@@ -51,6 +52,7 @@ def test_a_stack_whose_hosts_boot_finds_the_wheelhouse_of_this_clone_or_none(
     values = {key.removeprefix("slipway:"): value for key, value in document.items()}
     settings = check("vcpu-2", values | {"accelerator": "vcpu-2", "zones": ["us-east5-b"]})
     assert isinstance(settings, CloudTrainingSettings)
+    assert wheelhouse(settings, "cpu").python, "such a host has none either"
     identifier, digest = wheelhouse(settings, "cpu").id, "0" * 64
     files = {wheelhouse_key(identifier): f"{digest}  a.whl\n", object_key(digest, "a.whl"): "content"}
     for key, text in files.items() if built else ():
@@ -60,3 +62,16 @@ def test_a_stack_whose_hosts_boot_finds_the_wheelhouse_of_this_clone_or_none(
     bucket = tmp_path / "buckets" / artifacts
     found = {str(path.relative_to(bucket)): path.read_text() for path in bucket.rglob("*") if path.is_file()}
     assert found == (files if built else {})
+
+
+def test_hosts_that_boot_have_directories_of_this_machine_that_their_stack_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(emulated.TPU, "http://127.0.0.1:8470")
+    document = yaml.safe_load((STACKS / "Pulumi.v6e-8.yaml").read_text())["config"]
+    values = {key.removeprefix("slipway:"): value for key, value in document.items()}
+    here = {"accelerator": "vcpu-2", "zones": ["us-east5-b"], "runs": str(tmp_path)}
+    booting, pretended = check("vcpu-2", values | here), check("v6e-8", values)
+    assert isinstance(booting, CloudTrainingSettings) and isinstance(pretended, CloudTrainingSettings)
+    shared = emulated_cloud.shared_directories([booting, pretended])
+    assert shared == [SharedDirectory(tmp_path / "vcpu-2", is_writable=True)]

@@ -423,3 +423,12 @@ def test_the_log_reaches_cloud_logging_in_order_each_line_once(host: BootedHost)
     assert batch["entries"][2]["timestamp"] == "2026-11-26T00:07:49.000002Z"
     host.run(host.program("logs.sh"))
     assert "--after-cursor=s=2eaf;i=2;" in (host.home / "asked").read_text()
+
+
+def test_a_log_that_may_not_be_written_says_which_role_is_missing(host: BootedHost) -> None:
+    host.boot(startup_script(HOST, BOOTSTRAP))
+    host.tool("journalctl", f"echo '{journal_line(0, 'a line')}'")
+    Google.logging[:] = [403]
+    ended = host.run(host.program("logs.sh"))
+    assert "logs: this host's account needs roles/logging.logWriter on project p\n" in ended.stderr
+    assert len(Google.written) == 1, "it is sent once the role is there"

@@ -113,15 +113,20 @@ class Levers:
     def set_node_state(self, node: str, state: NodeState, health: str = "HEALTHY", why: str = "") -> None:
         """For example REPAIRING, UNKNOWN, or READY with UNHEALTHY_MAINTENANCE; its request stays as it is.
 
-        Hosts keep what they have published.
+        Hosts that are pretended keep what they have published. Others lose power, and boot where it is READY again.
         """
         known = _known("node", node, self.ledger.nodes)
         _check_known("health", health, tuple(messages.enum_names("Node", "Health")))
+        if self.ledger.boots(known.accelerator) and state is NodeState.READY is not known.state:
+            self.reboot(node)
         known.state, known.health, known.health_description = state, health, why
         self.ledger.log(node, f"{state}, {health}{why and ': '}{why}")
 
     def set_maintenance(self, node: str, in_s: float | None, takes_s: float = 3600, ongoing: bool = False) -> None:
-        """Announces a maintenance that begins `in_s` from now; None takes it back. It does nothing to the node."""
+        """Announces a maintenance that begins `in_s` from now; None takes it back. It does nothing to the node.
+
+        Hosts that boot hear of one that is ongoing by their metadata, as of the end that it would be.
+        """
         known = _known("node", node, self.ledger.nodes)
         known.maintenance = {}
         if in_s is not None:

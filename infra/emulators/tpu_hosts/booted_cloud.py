@@ -6,7 +6,7 @@ Owns how hosts are told where the cloud's services are: real ones know them by n
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import TpuApi
 from infra.emulators.tpu_hosts import network
 from infra.emulators.tpu_hosts.fleet import Fleet
+from infra.emulators.tpu_hosts.view import SharedDirectory
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,17 @@ class BootedCloud:
 
 @contextlib.contextmanager
 def boot(
-    api: TpuApi, store: ObjectStore, directory: Path, port: int = 0, isolated: bool | None = None
+    api: TpuApi,
+    store: ObjectStore,
+    directory: Path,
+    port: int = 0,
+    isolated: bool | None = None,
+    shared: Sequence[SharedDirectory] = (),
 ) -> Generator[BootedCloud]:
     """Hosts of emulated accelerators are processes with their disks below `directory`, and end with the context.
 
     port: of Secret Manager and Cloud Logging. isolated: each in a network of its own; None: where that is permitted.
+    shared: directories of this machine that hosts with file systems of their own have at the same path.
     """
     tokens = dict[str, str]()
     # Training's clients send no token where STORAGE_EMULATOR_HOST is set; bootstrap.sh does, to the same objects.
@@ -43,5 +50,5 @@ def boot(
         }
         isolated = network.permitted() if isolated is None else isolated
         servers = (services, guarded, store)
-        with Fleet(api, directory, endpoints, servers, isolated, tokens) as fleet:
+        with Fleet(api, directory, endpoints, servers, isolated, tokens, shared) as fleet:
             yield BootedCloud(fleet, services)

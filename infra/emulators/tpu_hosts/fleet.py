@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +18,13 @@ from typing import Self
 from infra.emulators.http_server import HttpEmulator
 from infra.emulators.tpu_api import GuestAttribute, NodeState, TpuApi
 from infra.emulators.tpu_api.levers import instance_name
-from infra.emulators.tpu_hosts import network
-from infra.emulators.tpu_hosts.host import POWER_OFF_S, CloudAccess, EmulatedHost
+from infra.emulators.tpu_hosts import network, view
+from infra.emulators.tpu_hosts.host import POWER_OFF_S, CloudAccess, EmulatedHost, HostRoot
 from infra.emulators.tpu_hosts.identity import HostIdentity, identity
 from infra.emulators.tpu_hosts.network import Bridge
+from infra.emulators.tpu_hosts.view import SharedDirectory
 
-_ON = (NodeState.READY, NodeState.REPAIRING, NodeState.UNKNOWN)
+_BROKEN = (NodeState.REPAIRING, NodeState.UNKNOWN)  # the machine below its hosts is; their disks are not
 _PAUSE_S = 0.1
 
 
@@ -37,18 +39,20 @@ class _Running:
 
 @dataclass(frozen=True)
 class _Cloud:
-    """What the cloud says now, by names of hosts: which are to be on, which have a disk, which are preempted."""
+    """What the cloud says now, by names of hosts: which are to be on, have a disk, are preempted, are broken."""
 
     wanted: Mapping[str, HostIdentity]
     disks: frozenset[str]
     preempted: frozenset[str]
+    broken: frozenset[str]
 
 
 @dataclass
 class Fleet:
     """Context manager: hosts of `api`'s nodes, below `directory`. `endpoints`: variables that every host has.
 
-    `isolated`: each has a network of its own, where `servers` listen too; else all have this machine's.
+    `isolated`: each has a network of its own, where `servers` listen too, and, where that is permitted, a root of its
+    own with `shared` directories of this machine in it; else all have this machine's.
     """
 
     api: TpuApi
@@ -57,10 +61,12 @@ class Fleet:
     servers: Sequence[HttpEmulator] = ()
     isolated: bool = field(default_factory=network.permitted)
     tokens: dict[str, str] = field(default_factory=dict[str, str])  # of hosts that are on: their accounts
+    shared: Sequence[SharedDirectory] = ()
 
     def __post_init__(self) -> None:
         self.directory = self.directory.resolve()
         self._bridge = Bridge() if self.isolated else None
+        self._root = self._make_root() if self.has_roots else None
         ledger = self.api.cloud.ledger
         ledger.hosts_boot, ledger.hosts_on_loopback = True, not self.isolated
         self._running = dict[str, _Running]()
@@ -78,6 +84,23 @@ class Fleet:
             running.host.kill()
         if self._bridge:
             self._bridge.close()
+        if self._root:
+            shutil.rmtree(self._root.image)
+
+    @property
+    def has_roots(self) -> bool:
+        """Whether hosts have file systems of their own."""
+        return self.isolated and view.permitted()
+
+    def _make_root(self) -> HostRoot:
+        image = self.directory.with_name(f"{self.directory.name}.image")
+        shutil.rmtree(image, ignore_errors=True)  # of an emulator that was killed
+        view.make_image(image)
+        for each in self.shared:
+            each.path.mkdir(parents=True, exist_ok=True)
+            if each.is_writable:
+                view.open_to_all(each.path)
+        return HostRoot(image, self.shared)
 
     def host(self, name: str) -> EmulatedHost:
         """By its instance's name; on, or about to end. Raises KeyError."""
@@ -105,10 +128,14 @@ class Fleet:
         ledger = self.api.cloud.ledger
         nodes = [node for node in ledger.nodes.values() if ledger.boots(node.accelerator)]
         hosts = [(node, worker) for node in nodes for worker in range(len(node.hosts))]
-        wanted = [identity(ledger, node, worker) for node, worker in hosts if node.state in _ON]
-        preempted = [instance_name(*host) for host in hosts if host[0].state is NodeState.PREEMPTED]
-        disks = [instance_name(*host) for host in hosts]
-        return _Cloud({each.name: each for each in wanted}, frozenset(disks), frozenset(preempted))
+        wanted = [identity(ledger, node, worker) for node, worker in hosts if node.state is NodeState.READY]
+
+        def names(*states: NodeState) -> frozenset[str]:
+            return frozenset(instance_name(*host) for host in hosts if host[0].state in states)
+
+        return _Cloud(
+            {each.name: each for each in wanted}, names(*NodeState), names(NodeState.PREEMPTED), names(*_BROKEN)
+        )
 
     def _keep(self, cloud: _Cloud, name: str, running: _Running) -> None:
         """As the cloud says; whoever boots anew ends first."""
@@ -118,12 +145,13 @@ class Fleet:
                 self._forget(name, host, name in cloud.disks)
         elif wanted and wanted.boots == running.boots:
             host.metadata.set_attributes(wanted.attributes)
+            host.metadata.set_values(wanted.values)
             if host.cable:
                 host.cable.switch(wanted.connected)
         else:
             if name in cloud.preempted:
                 host.metadata.change("instance/preempted", "TRUE")
-            host.power_off(POWER_OFF_S)
+            host.power_off(0.0 if name in cloud.broken else POWER_OFF_S)
             running.ends = True
 
     def _forget(self, name: str, host: EmulatedHost, disk_stays: bool) -> None:
@@ -136,7 +164,7 @@ class Fleet:
         token = f"ya29.{secrets.token_urlsafe(48)}"
         self.tokens[token] = wanted.email
         cable = self._bridge.attach(wanted.address) if self._bridge else None
-        access = CloudAccess(token, self.endpoints, self.servers, self._publish, cable)
+        access = CloudAccess(token, self.endpoints, self.servers, self._publish, cable, self._root)
         host = EmulatedHost(self.directory / wanted.name, wanted, access)
         self._running[wanted.name] = _Running(host, wanted.boots)
         host.power_on()

@@ -24,6 +24,7 @@ from infra.emulators.tpu_hosts.identity import HostIdentity
 from infra.emulators.tpu_hosts.image import Image
 from infra.emulators.tpu_hosts.init import LABEL, end_all
 from infra.emulators.tpu_hosts.network import METADATA, Cable, as_host, names_text
+from infra.emulators.tpu_hosts.view import SharedDirectory, with_root
 from infra.paths import ROOT
 
 POWER_OFF_S = 30.0  # from the notice of a preemption to its end, as Compute Engine gives
@@ -44,13 +45,22 @@ class CloudAccess:
     servers: Sequence[HttpEmulator]
     publish: Publish
     cable: Cable | None = None  # to a network of its own; else it has this machine's
+    root: HostRoot | None = None  # for a root of its own, which needs a cable; else it has this machine's
+
+
+@dataclass(frozen=True)
+class HostRoot:
+    """`image`: programs and libraries, for all hosts. `shared`: what it has of this machine besides."""
+
+    image: Path
+    shared: Sequence[SharedDirectory] = ()
 
 
 class EmulatedHost:
     """It is on from `power_on` until `is_off`."""
 
     def __init__(self, directory: Path, who: HostIdentity, access: CloudAccess) -> None:
-        self.image = Image(directory)
+        self.image = Image(directory, has_root=access.root is not None)
         self._who, self.cable = who, access.cable
         publish = partial(access.publish, who)
         server = partial(MetadataServer, token=access.token, email=who.email, publish=publish)
@@ -68,10 +78,7 @@ class EmulatedHost:
             self._listeners = [self.cable.host.do(server.listen_also) for server in self._access.servers]
         self.image.make()
         self.image.environment_file.write_text(json.dumps(self.environment))
-        command = [sys.executable, "-m", "infra.emulators.tpu_hosts.init", str(self.image.directory)]
-        if self.cable:
-            self.image.names.write_text(names_text(self._who.name, self._who.address))
-            command = as_host(self._who.name, self.image.names, command)
+        command = self._command()
         own = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], LABEL: str(self.image.directory)}
         with self.image.init_log.open("ab") as log:
             self._init = subprocess.Popen(
@@ -84,6 +91,15 @@ class EmulatedHost:
                 start_new_session=True,
                 preexec_fn=self.cable.host.enter if self.cable else None,
             )
+
+    def _command(self) -> list[str]:
+        command = [sys.executable, "-m", "infra.emulators.tpu_hosts.init", str(self.image.directory)]
+        if not self.cable:
+            return command
+        self.image.names.write_text(names_text(self._who.name, self._who.address))
+        if root := self._access.root:
+            command = with_root(self.image.directory, root.image, root.shared, [*command, "root"])
+        return as_host(self._who.name, self.image.names, command)
 
     def power_off(self, within_s: float) -> None:
         """Tell it to end; what is left after that time is killed. Returns at once: ask `is_off`."""

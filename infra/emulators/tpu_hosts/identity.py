@@ -57,8 +57,15 @@ def _values(node: Node, worker: int) -> dict[str, str]:
         "instance/zone": f"projects/{number}/zones/{place.zone}",
         "instance/machine-type": f"projects/{number}/machineTypes/emulated",
         "instance/network-interfaces/0/ip": node.message.network_endpoints[worker].ip_address,
+        "instance/maintenance-event": _maintenance_event(node),
         "instance/scheduling/preemptible": str(node.message.scheduling_config.spot).upper(),
     }
+
+
+def _maintenance_event(node: Node) -> str:
+    """Compute Engine says it a minute before; here it is said as long as the maintenance goes on."""
+    ongoing = node.maintenance.get("maintenanceStatus") == "ONGOING"
+    return "TERMINATE_ON_HOST_MAINTENANCE" if ongoing else "NONE"
 
 
 def _of_platform(ledger: Ledger, node: Node, worker: int) -> dict[str, str]:

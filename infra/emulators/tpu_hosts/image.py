@@ -1,24 +1,34 @@
-"""The disk of an emulated host, and what its image has on it: directories, and stand-ins for programs of root.
+"""The disk of an emulated host, and what its image has on it: directories, accounts, and its own systemctl.
 
-Owns where things lie on it. A host sees this machine's programs too: where no file system of its own is permitted, no
-more can be hidden than what PATH names. Refuses to own processes. Standard library only.
+Owns where things lie on it, and under which paths the host's processes see them: with a root of its own (view.py) the
+disk is their `/`; else they see this machine's programs too, and no more can be hidden than what PATH names. Refuses to
+own processes. Standard library only.
 """
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-_PROGRAMS = Path(__file__).with_name("programs")
+from infra.emulators.tpu_hosts import accounts, programs
+
 _SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_HUGE_PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
+_FILES = accounts.FILES | {"etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n"}
 
 
 @dataclass(frozen=True)
 class Image:
+    """`has_root`: the directory is the root of the host's processes."""
+
     directory: Path
+    has_root: bool = False
+
+    def seen(self, path: Path) -> Path:
+        """The path under which the host's processes see what lies here."""
+        return Path("/") / path.relative_to(self.directory) if self.has_root else path
 
     @property
     def environment_file(self) -> Path:
@@ -30,8 +40,9 @@ class Image:
         return self.directory / "etc" / "hosts"
 
     @property
-    def programs(self) -> Path:
-        return self.directory / "bin"
+    def own_programs(self) -> Path:
+        """The host's own; what this machine has of that name comes after them."""
+        return self.directory / "usr" / "local" / "sbin"
 
     @property
     def units(self) -> Path:
@@ -67,46 +78,49 @@ class Image:
         return self.directory / "var" / "log" / "init.log"
 
     @property
-    def huge_pages(self) -> Path:
-        return self.directory / "sys" / "transparent_hugepage"
-
-    @property
     def calls(self) -> Path:
-        """What programs were asked that cannot be done here: accounts, owners of files."""
+        """What programs were asked that cannot be done without a root of its own: accounts, owners of files."""
         return self.directory / "var" / "log" / "calls"
 
     @property
     def environment(self) -> dict[str, str]:
         """Of all that the host runs."""
+        if self.has_root:
+            return {"PATH": _SYSTEM, "LANG": "C.UTF-8"}
         return {
-            "PATH": f"{self.programs}:{_SYSTEM}",
+            "PATH": f"{self.own_programs}:{_SYSTEM}",
             "LANG": "C.UTF-8",
             "SLIPWAY_HOME": str(self.home),
             "SLIPWAY_UNITS": str(self.units),
-            "SLIPWAY_HUGE_PAGES": str(self.huge_pages),
+            "SLIPWAY_HUGE_PAGES": str(self.directory / _HUGE_PAGES),
         }
 
     def make(self) -> None:
         """A disk as it is before the first boot; nothing is changed on one that is there."""
-        for directory in (self.programs, self.units, self.root_home, self.journal):
+        for directory in (self.own_programs, self.units, self.root_home, self.journal, self.home.parent):
             directory.mkdir(parents=True, exist_ok=True)
-        for file in (self.startup_script, self.init_log, self.huge_pages):
+        for name, text in {_HUGE_PAGES: "madvise\n", **_FILES}.items():
+            file = self.directory / name
             file.parent.mkdir(parents=True, exist_ok=True)
-        self.huge_pages.write_text("madvise\n")
-        for source in _PROGRAMS.iterdir():
-            self._program(source.stem, f'exec {shlex.quote(sys.executable)} -I {shlex.quote(str(source))} "$0" "$@"')
-        for name in ("useradd", "chown"):  # they need accounts that this machine does not have
-            self._program(name, f'echo "{name} $*" >>{shlex.quote(str(self.calls))}')
-        python = self.programs / "python3.12"  # until the wheelhouse brings one
+            if not file.exists():
+                file.write_text(text)
+        self.root_home.chmod(0o700)
+        self.startup_script.parent.mkdir(exist_ok=True)
+        self.startup_script.parent.chmod(0o1777)
+        for name, text in programs.texts(self.directory).items():
+            self._program(name, text)
+        if not self.has_root:
+            self._make_stand_ins()
+
+    def _make_stand_ins(self) -> None:
+        """For what needs accounts that this machine does not have, and a Python until the wheelhouse brings one."""
+        for name in ("useradd", "chown"):
+            self._program(name, f'#!/bin/sh\necho "{name} $*" >>{shlex.quote(str(self.calls))}\n')
+        python = self.own_programs / "python3.12"
         if not python.exists():
             python.symlink_to(Path(sys.executable).resolve())
 
     def _program(self, name: str, text: str) -> None:
-        file = self.programs / name
-        file.write_text(f"#!/bin/sh\n{text}\n")
+        file = self.own_programs / name
+        file.write_text(text)
         file.chmod(0o755)
-
-
-def control_socket(directory: Path) -> str:
-    """Of a host's init, in Linux's abstract namespace: a path may be too long. programs/systemctl.py has it too."""
-    return f"\0slipway-emulated-{hashlib.sha256(str(directory).encode()).hexdigest()[:32]}"

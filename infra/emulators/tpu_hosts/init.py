@@ -1,10 +1,11 @@
 """The first process of an emulated host: runs the startup script that its metadata server has, and its services.
 
-    python -m infra.emulators.tpu_hosts.init DIRECTORY
+    python -m infra.emulators.tpu_hosts.init DIRECTORY [root]
 
-DIRECTORY is the host's own, with what it was told (host.py). Owns the boot, the services by name, and the socket at
-which the stand-in of systemctl asks. Told to end (SIGTERM) it stops the services in order; where whoever started it is
-gone (its standard input ends), it kills all that the host has. Standard library and psutil only.
+DIRECTORY is the host's own, with what it was told (host.py); `root`: what the host runs has it as its root (view.py),
+which this process has not. Owns the boot, the services by name, and what systemctl answers. Told to end (SIGTERM) it
+stops the services in order; where whoever started it is gone (its standard input ends), it kills all that the host has.
+Standard library and psutil only.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from infra.emulators.tpu_hosts.image import Image, control_socket
+from infra.emulators.tpu_hosts import accounts, journal_reader, programs, view
+from infra.emulators.tpu_hosts.image import Image
 from infra.emulators.tpu_hosts.journal import Journal
+from infra.emulators.tpu_hosts.programs import RefusedProgramError
 from infra.emulators.tpu_hosts.service import BootedService, ServiceError
 from infra.labelled_processes import labelled
 
@@ -35,10 +39,10 @@ _PAUSE_S = 1.0
 
 
 class Init:
-    """One boot of the host in `directory`."""
+    """One boot of the host with this disk."""
 
-    def __init__(self, directory: Path) -> None:
-        self.image = Image(directory)
+    def __init__(self, image: Image) -> None:
+        self.image = image
         self.environment: dict[str, str] = json.loads(self.image.environment_file.read_text())
         self.journal = Journal(self.image.journal)
         self.services = dict[str, BootedService]()
@@ -48,7 +52,8 @@ class Init:
         ends = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, ends.set)
-        server = await asyncio.start_unix_server(self._asked, control_socket(self.image.directory))
+        answers = {"systemctl": self._systemctl, "journalctl": partial(journal_reader.read, self.image.journal)}
+        server = await programs.serve(self.image.directory, answers)
         watching = [asyncio.create_task(each) for each in (self._boot(), self._watch_owner())]
         await ends.wait()
         server.close()
@@ -62,15 +67,17 @@ class Init:
                 await self._service(enabled.name).start()
         script = await asyncio.to_thread(self._script)
         self.image.startup_script.write_text(script)
+        enter = partial(view.enter, self.image.directory, accounts.ROOT_ACCOUNT)
         with self.image.startup_log.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
-                *("bash", str(self.image.startup_script)),
-                env={**self.environment, "HOME": str(self.image.root_home)},
+                *("bash", str(self.image.seen(self.image.startup_script))),
+                env={**self.environment, "HOME": str(self.image.seen(self.image.root_home))},
                 cwd="/",
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=enter if self.image.has_root else None,
             )
         code = await process.wait()
         self.journal.write("", "google-startup-scripts.service", f"startup-script exit status {code}")
@@ -99,19 +106,15 @@ class Init:
 
     # --- systemctl ---
 
-    async def _asked(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request, a line of JSON; one answer: exit code and what to print."""
-        arguments: list[str] = json.loads(await reader.readline())
+    async def _systemctl(self, arguments: list[str]) -> AsyncIterator[str]:
         try:
-            code, said = 0, await self._systemctl(arguments)
+            said = await self._obey(arguments)
         except ServiceError as error:
-            code, said = 1, str(error)
-        writer.write(json.dumps({"code": code, "said": said}).encode() + b"\n")
-        with contextlib.suppress(ConnectionError):
-            await writer.drain()
-        writer.close()
+            raise RefusedProgramError(str(error)) from None
+        if said:
+            yield said
 
-    async def _systemctl(self, arguments: Sequence[str]) -> str:
+    async def _obey(self, arguments: Sequence[str]) -> str:
         words = [word for word in arguments if not word.startswith("-")]
         verb, names = (words[0], [_full(word) for word in words[1:]]) if words else ("", [])
         if verb == "daemon-reload":
@@ -139,7 +142,7 @@ class Init:
 
     def _service(self, name: str) -> BootedService:
         if name not in self.services:
-            self.services[name] = BootedService(name, self.image.units / name, self.environment, self.journal)
+            self.services[name] = BootedService(name, self.image, self.environment, self.journal)
         return self.services[name]
 
     def _enable(self, names: Sequence[str], enabled: bool) -> str:
@@ -153,7 +156,7 @@ class Init:
             if enabled:
                 link.parent.mkdir(exist_ok=True)
                 link.unlink(missing_ok=True)
-                link.symlink_to(self.image.units / name)
+                link.symlink_to(self.image.seen(self.image.units / name))
             else:
                 link.unlink(missing_ok=True)
         return ""
@@ -187,4 +190,4 @@ def end_all(directory: Path, but: Sequence[int] = ()) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(Init(Path(sys.argv[1])).run())
+    asyncio.run(Init(Image(Path(sys.argv[1]), has_root=sys.argv[2:] == ["root"])).run())

@@ -1,8 +1,8 @@
 """One service of an emulated host: started, watched, started again, stopped, as its unit says.
 
-Owns its processes, which a variable of their environment tells from others as a control group does, and what they
-write, which goes to the journal. Refuses to own what a unit means (unit_file.py) and who asks (init.py).
-Standard library and psutil only.
+Owns its processes, which a variable of their environment tells from others as a control group does, whose account they
+are, and what they write, which goes to the journal. Refuses to own what a unit means (unit_file.py) and who asks
+(init.py). Standard library and psutil only.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import signal
 import time
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 
 import psutil
 
+from infra.emulators.tpu_hosts import accounts, view
+from infra.emulators.tpu_hosts.accounts import HostAccount
+from infra.emulators.tpu_hosts.image import Image
 from infra.emulators.tpu_hosts.journal import Journal
 from infra.emulators.tpu_hosts.unit_file import Unit, UnitCommand, UnitError, parse
 from infra.labelled_processes import labelled
@@ -33,11 +36,12 @@ class ServiceError(Exception):
 
 
 class BootedService:
-    """`file` is its unit; `environment` what each of its processes has besides the unit's own."""
+    """Of the host with disk `image`; `environment` is what each of its processes has besides the unit's own."""
 
-    def __init__(self, name: str, file: Path, environment: Mapping[str, str], journal: Journal) -> None:
+    def __init__(self, name: str, image: Image, environment: Mapping[str, str], journal: Journal) -> None:
         self.name = name
-        self._file, self._environment, self._journal = file, environment, journal
+        self._file, self._image = image.units / name, image
+        self._environment, self._journal = environment, journal
         self._unit = self._read()
         self._starts: list[float] = []
         self._invocation = ""
@@ -136,30 +140,38 @@ class BootedService:
     async def _spawn(self, unit: Unit, command: UnitCommand) -> asyncio.subprocess.Process:
         output, write = os.pipe()
         await self._follow(output)
-        own = dict(unit.environment) | {_INVOCATION: self._invocation}
+        user = "root" if command.as_root or not unit.user else unit.user
         try:
+            account = self._account(user)
+            own = _variables(user, account) | dict(unit.environment) | {_INVOCATION: self._invocation}
             return await asyncio.create_subprocess_exec(
                 *command.words,
-                env={**self._environment, **self._account(unit, command), **own},
+                env={**self._environment, **own},
                 cwd="/",
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=write,
                 stderr=write,
                 start_new_session=True,
-                preexec_fn=lambda: _limit(unit),
+                preexec_fn=partial(_become, unit, self._image, account),
             )
         except OSError as error:
             os.write(write, f"{command.words[0]}: {error.strerror}\n".encode())
-            return await asyncio.create_subprocess_exec("/bin/sh", "-c", "exit 203")  # as systemd's EXIT_EXEC
+            return await _ended(203)  # as systemd's EXIT_EXEC
+        except LookupError as error:
+            os.write(write, f"{error}\n".encode())
+            return await _ended(217)  # EXIT_USER
         finally:
             os.close(write)
 
-    def _account(self, unit: Unit, command: UnitCommand) -> dict[str, str]:
-        """Its variables. Processes stay this user's: the account that the unit names is none of this machine."""
-        user = "root" if command.as_root or not unit.user else unit.user
+    def _account(self, user: str) -> HostAccount | None:
+        """None where it stays this user. Raises LookupError for one that the host does not have."""
+        if self._image.has_root:
+            if not (account := accounts.account(self._image.directory, user)):
+                raise LookupError(f"{self.name}: Failed to determine user credentials: there is no account {user}")
+            return account
         if user not in ("root", pwd.getpwuid(os.getuid()).pw_name):
             self._say(f"{self.name}: User={user} is no account of this machine; its processes are yours", _WARNING)
-        return {"USER": user, "LOGNAME": user}
+        return None
 
     async def _follow(self, output: int) -> None:
         """Each line into the journal, until all that write there have ended."""
@@ -188,8 +200,21 @@ class BootedService:
         self._journal.write("", self.name, message, priority)
 
 
-def _limit(unit: Unit) -> None:
-    """In the child. More than the machine gives is left at what it gives."""
+def _variables(user: str, account: HostAccount | None) -> dict[str, str]:
+    """What systemd tells of the account."""
+    known = {"HOME": account.home, "SHELL": account.shell} if account else {}
+    return {"USER": user, "LOGNAME": user} | known
+
+
+async def _ended(code: int) -> asyncio.subprocess.Process:
+    """What never began, as a process that has ended."""
+    return await asyncio.create_subprocess_exec("/bin/sh", "-c", f"exit {code}")
+
+
+def _become(unit: Unit, image: Image, account: HostAccount | None) -> None:
+    """In the child. Limits first, which are root's to raise; more than the machine gives is left at what it gives."""
     for name, value in unit.limits:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(getattr(resource, name), (value, value))
+    if account:
+        view.enter(image.directory, account)

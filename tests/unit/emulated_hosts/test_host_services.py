@@ -50,5 +50,10 @@ def test_an_entry_is_kept_once_and_a_wrong_one_is_refused(services: HostServices
 
     assert [write(batch), write(batch), write(batch, "none")] == [200, 200, 401]
     assert [entry["insertId"] for entry in httpx.get(f"{services.url}/_/entries").json()] == ["1", "2"]
+    lever = f"{services.url}/_/writers"
+    httpx.post(lever, json={"accounts": [WHO]}).raise_for_status()
+    assert [write(batch), write(batch, "t2")] == [200, 403], "without roles/logging.logWriter"
+    httpx.post(lever, json={"accounts": None}).raise_for_status()
+    assert write(batch, "t2") == 200
     assert write(batch | {"resource": {}}) == 400
     assert write(batch | {"entries": [{"jsonPayload": {}, "textPayload": ""}]}) == 400

@@ -1,4 +1,4 @@
-"""`journalctl` of an emulated host: prints its journal (journal.py). Its first argument is its own path.
+"""What `journalctl` of an emulated host prints of its journal (journal.py).
 
 Knows --namespace, --unit, --follow, --lines, --output=json|cat, --output-fields, --after-cursor and --all; without
 --output it prints messages alone. Standard library only.
@@ -7,31 +7,36 @@ Knows --namespace, --unit, --follow, --lines, --output=json|cat, --output-fields
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
+
+from infra.emulators.tpu_hosts.programs import RefusedProgramError
 
 _PAUSE_S = 0.1
 
 
-def main(own: str, arguments: list[str]) -> int:
+async def read(journal: Path, arguments: list[str]) -> AsyncIterator[str]:
+    """Lines to print; a follower's never end. Raises RefusedProgramError for an option that is not known."""
     options = _options(arguments)
-    file = Path(own).parents[1] / "var" / "log" / "journal" / f"{options.namespace}.jsonl"
+    file = journal / f"{options.namespace}.jsonl"
     while options.follow and not file.exists():
-        time.sleep(_PAUSE_S)
-    if not file.exists():
-        return 0
-    with file.open() as lines:
-        for line in _wanted(lines, options):
-            print(line, flush=True)
-    return 0
+        await asyncio.sleep(_PAUSE_S)
+    if file.exists():
+        with file.open() as lines:
+            async for entry in _wanted(lines, options):
+                yield _printed(entry, options)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise RefusedProgramError(f"{self.prog}: {message}")
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="journalctl")
+    parser = _Parser(prog="journalctl", add_help=False)
     parser.add_argument("--namespace", default="system")
     parser.add_argument("-u", "--unit")
     parser.add_argument("-f", "--follow", action="store_true")
@@ -44,7 +49,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _wanted(lines: IO[str], options: argparse.Namespace) -> Iterator[str]:
+async def _wanted(lines: IO[str], options: argparse.Namespace) -> AsyncIterator[dict[str, str]]:
     """As a follower of systemd's: those that are there, of which `--lines` says how many, then each as it comes."""
     there = [entry for entry in map(json.loads, lines.readlines()) if _is_of(entry, options)]
     cursors = [entry["__CURSOR"] for entry in there]
@@ -52,16 +57,16 @@ def _wanted(lines: IO[str], options: argparse.Namespace) -> Iterator[str]:
         there = there[cursors.index(options.after_cursor) + 1 :]
     limit = options.lines or ("10" if options.follow and not options.after_cursor else "all")
     for entry in there if limit == "all" else there[-int(limit) :]:
-        yield _printed(entry, options)
+        yield entry
     part = ""
     while options.follow:
         part += lines.readline()
         if not part.endswith("\n"):
-            time.sleep(_PAUSE_S)
+            await asyncio.sleep(_PAUSE_S)
             continue
         entry, part = json.loads(part), ""
         if _is_of(entry, options):
-            yield _printed(entry, options)
+            yield entry
 
 
 def _is_of(entry: dict[str, str], options: argparse.Namespace) -> bool:
@@ -73,7 +78,3 @@ def _printed(entry: dict[str, str], options: argparse.Namespace) -> str:
         return entry["MESSAGE"]
     fields = options.output_fields.split(",") if options.output_fields else list(entry)
     return json.dumps({key: value for key, value in entry.items() if key.startswith("__") or key in fields})
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
