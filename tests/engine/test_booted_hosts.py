@@ -6,6 +6,7 @@ emulator sets, of which no code in training/ knows.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -86,6 +87,19 @@ class Emulator:
         return sorted(self.hosts.iterdir()) if self.hosts.exists() else []
 
 
+def write_stack(clone: Clone, stack: str, steps: int) -> None:
+    """More steps are the same run, since the schedule of the learning rate does not depend on them."""
+    document = yaml.safe_load((clone.directory / "stacks" / "Pulumi.v6e-8.yaml").read_text())
+    training = TINY | {"checkpoint_period": SAVE_EVERY, "learning_rate_schedule_steps": 1000}
+    training |= {"ici_fsdp_parallelism": int(stack.rpartition("-")[2])}
+    config = {"accelerator": stack, "steps": steps, "training": training, "tier": "spot"}
+    config |= {"project": PROJECT, "fit": "unchecked", "zones": [f"{REGION}-b"]}
+    config |= {"data_options": {"vocab_size": 512}}
+    del document["config"]["slipway:max_usd_per_hour"]  # it costs nothing, but no table says so
+    document["config"] |= {f"slipway:{key}": value for key, value in config.items()}
+    (clone.directory / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(document))
+
+
 @dataclass(frozen=True)
 class Slice:
     """A stack of one slice that boots, and its run in the bucket. Its name is that of its accelerator."""
@@ -94,18 +108,6 @@ class Slice:
     emulator: Emulator
     stack: str
 
-    def write(self, steps: int) -> None:
-        """More steps are the same run, since the schedule of the learning rate does not depend on them."""
-        document = yaml.safe_load((self.clone.directory / "stacks" / "Pulumi.v6e-8.yaml").read_text())
-        training = TINY | {"checkpoint_period": SAVE_EVERY, "learning_rate_schedule_steps": 1000}
-        training |= {"ici_fsdp_parallelism": int(self.stack.rpartition("-")[2])}
-        config = {"accelerator": self.stack, "steps": steps, "training": training, "tier": "spot"}
-        config |= {"project": PROJECT, "fit": "unchecked", "zones": [f"{REGION}-b"]}
-        config |= {"data_options": {"vocab_size": 512}}
-        del document["config"]["slipway:max_usd_per_hour"]  # it costs nothing, but no table says so
-        document["config"] |= {f"slipway:{key}": value for key, value in config.items()}
-        (self.clone.directory / "stacks" / f"Pulumi.{self.stack}.yaml").write_text(yaml.safe_dump(document))
-
     def pulumi(self, verb: str) -> str:
         done = self.clone.pulumi(verb, self.stack, "--color", "never")
         assert done.returncode == 0, said(done) + "".join(map(log, self.emulator.disks()))
@@ -113,7 +115,7 @@ class Slice:
 
     def train_until_preempted(self) -> int:
         """Steps in the newest checkpoint then."""
-        self.write(UNTIL_PREEMPTED)
+        write_stack(self.clone, self.stack, UNTIL_PREEMPTED)
         self.pulumi("up")
         until(self.completed, "a checkpoint is in the bucket")
         self.emulator.preempt()
@@ -121,7 +123,7 @@ class Slice:
 
     def resume(self, steps: int) -> None:
         """On new hosts with new disks, to the end of the run."""
-        self.write(steps)
+        write_stack(self.clone, self.stack, steps)
         assert "is SUSPENDED (preempted): deleting it, then asking again" in self.pulumi("up")
         until(lambda: all(map(has_finished, self.emulator.disks())), "all hosts have finished")
 
@@ -148,45 +150,66 @@ def clone(tmp_path: Path) -> Clone:
     return Clone.make(tmp_path / "clone")
 
 
-@pytest.fixture
-def emulator(clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
-    emulator = Emulator(clone, tmp_path)
-    for name, value in emulator.exports.items():
-        monkeypatch.setenv(name, value)
-    with emulator.process:
-        yield emulator
-        emulator.process.kill()
+@contextlib.contextmanager
+def emulated(clone: Clone, directory: Path) -> Iterator[Emulator]:
+    """With the buckets of the stacks that the clone has now, for every process that is started meanwhile."""
+    emulator = Emulator(clone, directory)
+    with pytest.MonkeyPatch.context() as patch, emulator.process:
+        for name, value in emulator.exports.items():
+            patch.setenv(name, value)
+        try:
+            yield emulator
+        finally:
+            emulator.process.kill()
     until(lambda: not emulator.processes(), "hosts end with their emulator, however it ends")
+
+
+def test_a_host_goes_on_after_a_preemption(clone: Clone, tmp_path: Path) -> None:
+    """From the buckets and the wheelhouse that the emulator has for stacks that it knows."""
+    write_stack(clone, "vcpu-1", UNTIL_PREEMPTED)
+    with emulated(clone, tmp_path) as emulator:
+        vcpu = Slice(clone, emulator, "vcpu-1")
+        saved = vcpu.train_until_preempted()
+        vcpu.resume(saved + MORE_STEPS)
+        (losses,) = resumed_losses(emulator, saved)
+        assert list(losses) == list(range(saved, saved + MORE_STEPS))
+        vcpu.pulumi("destroy")
+        nothing_is_left(vcpu)
 
 
 @pytest.mark.sample(0)  # minutes of a processor: four hosts install some 300 MB each
 def test_a_slice_trains_in_an_empty_project_and_goes_on_after_a_preemption(
-    clone: Clone, emulator: Emulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What `slipway emulate tpu --boot` is for, with the buckets that a foundation has made."""
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "foundation"))
-    vcpu = Slice(clone, emulator, "vcpu-2")
-    vcpu.write(UNTIL_PREEMPTED)
-    refused = clone.pulumi("up", vcpu.stack)
-    assert f"there is no foundation in {REGION} yet: no bucket gs://{NAMES.artifacts_bucket}" in said(refused)
-    make_foundation(clone)
+    with emulated(clone, tmp_path) as emulator:
+        vcpu = Slice(clone, emulator, "vcpu-2")
+        there_is_no_foundation(vcpu)
+        make_foundation(clone)
 
-    saved = vcpu.train_until_preempted()
-    vcpu.resume(saved + MORE_STEPS)
-    (node,) = emulator.state()["nodes"]
-    assert node["hosts"] == [True, True]
-    hosts = until(lambda: finished(clone, vcpu.stack), "the hosts' word of it is read")
-    assert [host["step"] for host in hosts] == [saved + MORE_STEPS] * 2
-    logged = {disk.name for disk in emulator.disks()}
-    until(lambda: emulator.hosts_that_logged("slipway: finished") >= logged, "their logs are in Cloud Logging")
-    assert resumed_losses(emulator, saved) == undisturbed_losses(vcpu.spec(), saved, tmp_path / "undisturbed")
+        saved = vcpu.train_until_preempted()
+        vcpu.resume(saved + MORE_STEPS)
+        (node,) = emulator.state()["nodes"]
+        assert node["hosts"] == [True, True]
+        hosts = until(lambda: finished(clone, vcpu.stack), "the hosts' word of it is read")
+        assert [host["step"] for host in hosts] == [saved + MORE_STEPS] * 2
+        logged = {disk.name for disk in emulator.disks()}
+        until(lambda: emulator.hosts_that_logged("slipway: finished") >= logged, "their logs are in Cloud Logging")
+        assert resumed_losses(emulator, saved) == undisturbed_losses(vcpu.spec(), saved, tmp_path / "undisturbed")
 
-    vcpu.pulumi("destroy")
-    nothing_is_left(vcpu)
-    gone = clone.pulumi("destroy", FOUNDATION, "--exclude-protected")
-    assert "There are still" in said(gone)
-    emulator.process.send_signal(signal.SIGINT)
-    assert emulator.process.wait(timeout=900) == 0
+        vcpu.pulumi("destroy")
+        nothing_is_left(vcpu)
+        gone = clone.pulumi("destroy", FOUNDATION, "--exclude-protected")
+        assert "There are still" in said(gone)
+        emulator.process.send_signal(signal.SIGINT)
+        assert emulator.process.wait(timeout=900) == 0
+
+
+def there_is_no_foundation(stack: Slice) -> None:
+    write_stack(stack.clone, stack.stack, UNTIL_PREEMPTED)
+    refused = said(stack.clone.pulumi("up", stack.stack))
+    assert f"there is no foundation in {REGION} yet: no bucket gs://{NAMES.artifacts_bucket}" in refused
 
 
 def make_foundation(clone: Clone) -> None:
