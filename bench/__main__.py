@@ -25,6 +25,8 @@ BENCHMARKS = (
     "tpu_requests",
     "safe_money",
     "bootstrap",
+    "booted_host",
+    "bucket_checkpoint",
     "data_prepare",
     "warm_up",
     "step_speed",

@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import threading
 import uuid
 from collections.abc import Container
@@ -120,6 +121,29 @@ class ObjectStore(HttpEmulator):
             self.faults.append(fault)
         return fault
 
+    # --- buckets ---
+
+    def make_bucket(self, name: str) -> dict[str, Any]:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", name):
+            raise ObjectStoreError(400, f"Invalid bucket name: '{name}'")
+        try:
+            (self.root / name).mkdir()
+        except FileExistsError:
+            message = "Your previous request to create the named bucket succeeded and you already own it."
+            raise ObjectStoreError(409, message) from None
+        return self.bucket(name)
+
+    def bucket(self, name: str) -> dict[str, Any]:
+        self.file(name, "any")
+        return {"kind": "storage#bucket", "id": name, "name": name, "location": "EUROPE-WEST4"}
+
+    def delete_bucket(self, name: str) -> None:
+        with self.lock:
+            base = self.file(name, "any").parent
+            if any(path.is_file() for path in base.rglob("*")):
+                raise ObjectStoreError(409, "The bucket you tried to delete is not empty.")
+            shutil.rmtree(base)
+
     # --- objects ---
 
     def file(self, bucket: str, name: str) -> Path:
@@ -133,8 +157,7 @@ class ObjectStore(HttpEmulator):
         path = self.file(bucket, name)
         if not path.is_file():
             raise ObjectStoreError(404, f"No such object: {bucket}/{name}")
-        stat = path.stat()
-        known = (str(path), stat.st_mtime_ns, stat.st_size)
+        stat, known = path.stat(), _version(path)
         if known not in self._sums:
             content = path.read_bytes()
             self._sums[known] = (crc32c(content), _md5(content))
@@ -163,10 +186,10 @@ class ObjectStore(HttpEmulator):
     def create(
         self, bucket: str, name: str, content: bytes, query: dict[str, str], properties: dict[str, Any]
     ) -> dict[str, Any]:
+        own_crc32c, own_md5 = crc32c(content), _md5(content)  # before the lock: other uploads go on meanwhile
         with self.lock:
             path = self.file(bucket, name)
             self.check_generation(path, query)
-            own_crc32c, own_md5 = crc32c(content), _md5(content)
             if (crc := properties.get("crc32c", own_crc32c)) != own_crc32c:
                 message = f'Provided CRC32C "{crc}" doesn\'t match calculated CRC32C "{own_crc32c}".'
                 raise ObjectStoreError(400, message)
@@ -176,6 +199,7 @@ class ObjectStore(HttpEmulator):
             partial = self.root / f".{uuid.uuid4().hex}"
             partial.write_bytes(content)
             partial.replace(path)
+            self._sums[_version(path)] = (own_crc32c, own_md5)
             self._metadata[bucket, name] = (dict(properties.get("metadata") or {}), 1)
             return self.resource(bucket, name)
 
@@ -240,6 +264,12 @@ class ObjectStore(HttpEmulator):
             if len(rest) > size:
                 page["nextPageToken"] = base64.urlsafe_b64encode(rest[size - 1].encode()).decode()
             return page
+
+
+def _version(path: Path) -> tuple[str, int, int]:
+    """Of a file: what is written into it later has another one."""
+    stat = path.stat()
+    return (str(path), stat.st_mtime_ns, stat.st_size)
 
 
 def crc32c(content: bytes) -> str:
@@ -357,9 +387,12 @@ class _Handler(EmulatorHandler):
         if match := re.fullmatch(r"/storage/v1/b/([^/]+)/o/?", call.path):
             return _json(owner.listing(unquote(match[1]), call.query))
         if match := re.fullmatch(r"/storage/v1/b/([^/]+)", call.path):
-            bucket = unquote(match[1])
-            owner.file(bucket, "any")
-            return _json({"kind": "storage#bucket", "id": bucket, "name": bucket, "location": "EUROPE-WEST4"})
+            if call.method == "DELETE":
+                owner.delete_bucket(unquote(match[1]))
+                return _Answer(204)
+            return _json(owner.bucket(unquote(match[1])))
+        if (call.method, call.path) == ("POST", "/storage/v1/b"):
+            return _json(owner.make_bucket(str(json.loads(body).get("name"))))
         if call.method in ("GET", "HEAD") and (match := re.fullmatch(r"/([^/]+)/(.+)", call.path)):
             return self._content(owner, unquote(match[1]), unquote(match[2]), call)  # as the XML API has it
         raise ObjectStoreError(404, f"The emulator does not know {call.method} {call.path}.")
@@ -371,7 +404,11 @@ class _Handler(EmulatorHandler):
             owner.check_generation(path, call.query)
             if call.query.get("generation", resource["generation"]) != resource["generation"]:
                 raise ObjectStoreError(404, f"No such object: {bucket}/{name}")
-            content = path.read_bytes()
+            part = self._range(path.stat().st_size)
+            start, end = part or (0, path.stat().st_size)
+            with path.open("rb") as file:
+                file.seek(start)
+                content = file.read(end - start)
         headers = {
             "Content-Type": resource["contentType"],
             "X-Goog-Hash": f"crc32c={resource['crc32c']},md5={resource['md5Hash']}",
@@ -381,14 +418,20 @@ class _Handler(EmulatorHandler):
             "ETag": f'"{resource["generation"]}"',
             "Accept-Ranges": "bytes",
         }
+        if part is None:
+            return _Answer(200, content, headers, is_content=True)
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{resource['size']}"
+        return _Answer(206, content, headers, is_content=True)
+
+    def _range(self, size: int) -> tuple[int, int] | None:
+        """Which of that many bytes are asked for, from the first to before the last; None: all."""
         byte_range = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
         if byte_range is None:
-            return _Answer(200, content, headers, is_content=True)
-        start, end = int(byte_range[1]), min(int(byte_range[2] or len(content) - 1), len(content) - 1)
-        if start > end:
+            return None
+        start, end = int(byte_range[1]), min(int(byte_range[2] or size - 1), size - 1) + 1
+        if start >= end:
             raise ObjectStoreError(416, "The requested range cannot be satisfied.")
-        headers["Content-Range"] = f"bytes {start}-{end}/{len(content)}"
-        return _Answer(206, content[start : end + 1], headers, is_content=True)
+        return start, end
 
     def _upload(self, owner: ObjectStore, call: StoreCall, bucket: str, body: bytes) -> _Answer:
         query = call.query

@@ -1,11 +1,19 @@
-"""Hosts that really boot, in `slipway emulate tpu --boot`: from an empty disk by the startup script to a run's end."""
+"""Hosts that really boot, in `slipway emulate tpu --boot`: from an empty project to the end of a preempted run.
+
+Checkpoints lie in the emulated bucket, where hosts find it as at Google: by variables of their environment that the
+emulator sets, of which no code in training/ knows.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import json
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +21,57 @@ import httpx
 import pytest
 import yaml
 
+from infra import names
 from infra.emulators.tpu_hosts.init import LABEL
+from infra.host_software import wheelhouses
 from infra.labelled_processes import labelled
+from infra.standins.gcp.store import STATE_VARIABLE
 from tests.engine.clone import TINY, Clone, said
 from tests.engine.project import until
+from tests.training.cluster import COMPILED, Cluster, losses
+from training.checkpoints import completed_steps
+from training.run_spec import RunSpec, parse
 
-STACK, STEPS = "vcpu-2", 6
+PROJECT, REGION = "try-it", "us-east5"
+NAMES = names.of(PROJECT, REGION, "slipway")
+FOUNDATION = f"foundation.{REGION}"
+UNTIL_PREEMPTED, SAVE_EVERY, MORE_STEPS = 1_000_000, 20, 6
+SPEED = 1000  # of the emulator's clock, but while a preemption takes its time
 
 
 class Emulator:
-    """The command, in a shell of its own."""
+    """The command, in a shell of its own; what it has lies below `directory`."""
 
-    def __init__(self, clone: Clone) -> None:
-        command = clone.command("slipway", "emulate", "tpu", "--boot", "--port", "0", "--speed", "1000")
+    def __init__(self, clone: Clone, directory: Path) -> None:
+        state = directory / "cloud"
+        self.hosts, self.buckets = Path(f"{state}.hosts"), Path(f"{state}.buckets")
+        options = ("--boot", "--port", "0", "--speed", str(SPEED), "--state", str(state))
         self.process = subprocess.Popen(
-            command, cwd=clone.directory, env=clone.environment, stdout=subprocess.PIPE, text=True
+            clone.command("slipway", "emulate", "tpu", *options),
+            cwd=clone.directory,
+            env=clone.environment,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self.process.stdout
         lines = [self.process.stdout.readline() for _ in range(3)]
-        self.hosts = Path(re.findall(r" in (/\S+); ", lines[0])[0])
         self.services, self.page = (re.findall(r"http://\S+", line)[0] for line in lines[:2])
         self.exports = dict(re.findall(r"(\w+)=(http://\S+)", lines[2]))
 
     def state(self) -> dict[str, Any]:
         return httpx.get(f"{self.page}/_/state").json()
+
+    def pull(self, lever: str, **arguments: Any) -> None:
+        httpx.post(f"{self.page}/_/{lever}", json=arguments).raise_for_status()
+
+    def preempt(self) -> None:
+        """Takes the one node away, in the time that it takes, to the end of its hosts and of their disks."""
+        (node,) = self.state()["nodes"]
+        self.pull("speed", speed=1)
+        self.pull("preempt", name=node["name"])
+        until(lambda: not self.processes(), "the hosts have ended within their notice")
+        self.pull("speed", speed=SPEED)
+        until(lambda: not self.disks(), "their disks are gone with their node")
 
     def hosts_that_logged(self, text: str) -> set[str]:
         entries = httpx.get(f"{self.services}/_/entries").json()
@@ -49,61 +84,190 @@ class Emulator:
         return [each.pid for each in labelled(LABEL, lambda value: value.startswith(str(self.hosts)))]
 
     def disks(self) -> list[Path]:
-        return sorted(self.hosts.iterdir())
+        return sorted(self.hosts.iterdir()) if self.hosts.exists() else []
+
+
+def write_stack(clone: Clone, stack: str, steps: int) -> None:
+    """More steps are the same run, since the schedule of the learning rate does not depend on them."""
+    document = yaml.safe_load((clone.directory / "stacks" / "Pulumi.v6e-8.yaml").read_text())
+    training = TINY | {"checkpoint_period": SAVE_EVERY, "learning_rate_schedule_steps": 1000}
+    training |= {"ici_fsdp_parallelism": int(stack.rpartition("-")[2])}
+    config = {"accelerator": stack, "steps": steps, "training": training, "tier": "spot"}
+    config |= {"project": PROJECT, "fit": "unchecked", "zones": [f"{REGION}-b"]}
+    config |= {"data_options": {"vocab_size": 512}}
+    del document["config"]["slipway:max_usd_per_hour"]  # it costs nothing, but no table says so
+    document["config"] |= {f"slipway:{key}": value for key, value in config.items()}
+    (clone.directory / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(document))
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A stack of one slice that boots, and its run in the bucket. Its name is that of its accelerator."""
+
+    clone: Clone
+    emulator: Emulator
+    stack: str
+
+    def pulumi(self, verb: str) -> str:
+        done = self.clone.pulumi(verb, self.stack, "--color", "never")
+        assert done.returncode == 0, said(done) + "".join(map(log, self.emulator.disks()))
+        return said(done)
+
+    def train_until_preempted(self) -> int:
+        """Steps in the newest checkpoint then."""
+        write_stack(self.clone, self.stack, UNTIL_PREEMPTED)
+        self.pulumi("up")
+        until(self.completed, "a checkpoint is in the bucket")
+        self.emulator.preempt()
+        return self.completed()
+
+    def resume(self, steps: int) -> None:
+        """On new hosts with new disks, to the end of the run."""
+        write_stack(self.clone, self.stack, steps)
+        assert "is SUSPENDED (preempted): deleting it, then asking again" in self.pulumi("up")
+        until(lambda: all(map(has_finished, self.emulator.disks())), "all hosts have finished")
+
+    @property
+    def run(self) -> Path:
+        """The one that there is in the bucket of this stack."""
+        (run,) = (self.emulator.buckets / NAMES.checkpoints_bucket / self.stack).iterdir()
+        return run
+
+    def completed(self) -> int:
+        assert all(map(goes_on, self.emulator.disks()))
+        bucket = self.emulator.buckets / NAMES.checkpoints_bucket
+        found = [completed_steps(each, remote=True) for each in bucket.glob(f"{self.stack}/*/checkpoints")]
+        return max(found, default=0)
+
+    def spec(self) -> RunSpec:
+        """That of the last start, as the record of the run has it."""
+        newest = max(self.run.glob("starts/*.json"))
+        return parse(json.loads(newest.read_text())["run_spec"])
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Clone:
-    clone = Clone.make(tmp_path / "clone")
-    document = yaml.safe_load((clone.directory / "stacks" / "Pulumi.v6e-8.yaml").read_text())
-    training = TINY | {"ici_fsdp_parallelism": 2}
-    config = {"accelerator": STACK, "steps": STEPS, "runs": str(tmp_path / "runs"), "training": training}
-    config |= {"project": "try-it", "fit": "unchecked", "zones": ["us-east5-b"], "data_options": {"vocab_size": 512}}
-    del document["config"]["slipway:max_usd_per_hour"]  # it costs nothing, but no table says so
-    document["config"] |= {f"slipway:{key}": value for key, value in config.items()}
-    (clone.directory / "stacks" / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump(document))
-    return clone
+    return Clone.make(tmp_path / "clone")
 
 
-@pytest.fixture
-def emulator(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
-    emulator = Emulator(clone)
-    for name, value in emulator.exports.items():
-        monkeypatch.setenv(name, value)
-    with emulator.process:
-        yield emulator
-        emulator.process.kill()
+@contextlib.contextmanager
+def emulated(clone: Clone, directory: Path) -> Iterator[Emulator]:
+    """With the buckets of the stacks that the clone has now, for every process that is started meanwhile."""
+    emulator = Emulator(clone, directory)
+    with pytest.MonkeyPatch.context() as patch, emulator.process:
+        for name, value in emulator.exports.items():
+            patch.setenv(name, value)
+        try:
+            yield emulator
+        finally:
+            emulator.process.kill()
     until(lambda: not emulator.processes(), "hosts end with their emulator, however it ends")
 
 
-@pytest.mark.sample(0)  # two minutes of a processor: two hosts install some 300 MB each
-def test_a_slice_boots_installs_trains_and_says_so(clone: Clone, emulator: Emulator) -> None:
-    """What `slipway emulate tpu --boot` is for, from an empty disk to a finished run."""
-    up = clone.pulumi("up", STACK)
-    assert up.returncode == 0, said(up) + "".join(map(log, emulator.disks()))
-    (node,) = emulator.state()["nodes"]
-    assert node["hosts"] == [True, True]
-    until(lambda: all(map(has_finished, emulator.disks())), "both hosts have finished")
-    hosts = until(lambda: finished(clone), "the hosts' word of it is read")
-    assert [(host["phase"], host["step"]) for host in hosts] == [("finished", STEPS)] * 2
-    names = {disk.name for disk in emulator.disks()}
-    until(lambda: emulator.hosts_that_logged("slipway: finished") == names, "their logs are in Cloud Logging")
+def test_a_host_goes_on_after_a_preemption(clone: Clone, tmp_path: Path) -> None:
+    """From the buckets and the wheelhouse that the emulator has for stacks that it knows."""
+    write_stack(clone, "vcpu-1", UNTIL_PREEMPTED)
+    with emulated(clone, tmp_path) as emulator:
+        vcpu = Slice(clone, emulator, "vcpu-1")
+        saved = vcpu.train_until_preempted()
+        vcpu.resume(saved + MORE_STEPS)
+        (losses,) = resumed_losses(emulator, saved)
+        assert list(losses) == list(range(saved, saved + MORE_STEPS))
+        vcpu.pulumi("destroy")
+        nothing_is_left(vcpu)
 
-    destroyed = clone.pulumi("destroy", STACK)
-    assert destroyed.returncode == 0, said(destroyed)
-    until(lambda: not emulator.processes(), "a deleted node's processes have ended")
-    emulator.process.send_signal(signal.SIGINT)
-    assert emulator.process.wait(timeout=900) == 0
+
+@pytest.mark.sample(0)  # minutes of a processor: four hosts install some 300 MB each
+def test_a_slice_trains_in_an_empty_project_and_goes_on_after_a_preemption(
+    clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `slipway emulate tpu --boot` is for, with the buckets that a foundation has made."""
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "foundation"))
+    with emulated(clone, tmp_path) as emulator:
+        vcpu = Slice(clone, emulator, "vcpu-2")
+        there_is_no_foundation(vcpu)
+        make_foundation(clone)
+
+        saved = vcpu.train_until_preempted()
+        vcpu.resume(saved + MORE_STEPS)
+        (node,) = emulator.state()["nodes"]
+        assert node["hosts"] == [True, True]
+        hosts = until(lambda: finished(clone, vcpu.stack), "the hosts' word of it is read")
+        assert [host["step"] for host in hosts] == [saved + MORE_STEPS] * 2
+        logged = {disk.name for disk in emulator.disks()}
+        until(lambda: emulator.hosts_that_logged("slipway: finished") >= logged, "their logs are in Cloud Logging")
+        assert resumed_losses(emulator, saved) == undisturbed_losses(vcpu.spec(), saved, tmp_path / "undisturbed")
+
+        vcpu.pulumi("destroy")
+        nothing_is_left(vcpu)
+        gone = clone.pulumi("destroy", FOUNDATION, "--exclude-protected")
+        assert "There are still" in said(gone)
+        emulator.process.send_signal(signal.SIGINT)
+        assert emulator.process.wait(timeout=900) == 0
+
+
+def there_is_no_foundation(stack: Slice) -> None:
+    write_stack(stack.clone, stack.stack, UNTIL_PREEMPTED)
+    refused = said(stack.clone.pulumi("up", stack.stack))
+    assert f"there is no foundation in {REGION} yet: no bucket gs://{NAMES.artifacts_bucket}" in refused
+
+
+def make_foundation(clone: Clone) -> None:
+    file = clone.directory / "stacks" / f"Pulumi.{FOUNDATION}.yaml"
+    document = yaml.safe_load(file.read_text())
+    document["config"]["slipway:project"] = PROJECT
+    file.write_text(yaml.safe_dump(document))
+    made = clone.pulumi("up", FOUNDATION)
+    assert made.returncode == 0, said(made)
+
+
+def nothing_is_left(stack: Slice) -> None:
+    """But the run in its bucket, and what hosts installed, which `slipway gc` removes."""
+    emulator = stack.emulator
+    assert (emulator.state()["requests"], emulator.state()["nodes"]) == ([], [])
+    until(lambda: not emulator.processes() and not emulator.disks(), "a deleted node's hosts are gone")
+    kept = {
+        path.relative_to(emulator.buckets).parts[:2] for path in emulator.buckets.glob("*/*/**/*") if path.is_file()
+    }
+    artifacts = {(NAMES.artifacts_bucket, kind) for kind in ("bundles", "objects", "wheelhouses")}
+    assert kept == artifacts | {(NAMES.checkpoints_bucket, stack.stack)}
+    assert completed_steps(stack.run / "checkpoints", remote=True) == stack.spec().steps
+
+
+def resumed_losses(emulator: Emulator, saved: int) -> list[dict[int, float]]:
+    """Of each host, from the checkpoint on; their disks know nothing of before."""
+    found: list[dict[int, float]] = []
+    for number, disk in enumerate(emulator.disks()):
+        home = disk / "var" / "lib" / "slipway" / "host"
+        assert json.loads((home / "status.json").read_text())["resumed_from"] == saved
+        found.append(losses(home, "", number))
+    return found
+
+
+def undisturbed_losses(spec: RunSpec, after: int, directory: Path) -> list[dict[int, float]]:
+    """Of each host of the same run that nothing happens to, on a disk, without the steps before."""
+    output = directory / "out"
+    cluster = Cluster(directory, COMPILED, environ={"XLA_FLAGS": ""}, python=wheelhouses.environment().python)
+    try:
+        for host in cluster.run(dataclasses.replace(spec, output_directory=str(output))):
+            assert host.process.returncode == 0, host.log[-3000:]
+    finally:
+        cluster.clean_up()
+    every = [losses(output, spec.run_name, number) for number in range(spec.hosts)]
+    return [{step: loss for step, loss in host.items() if step >= after} for host in every]
+
+
+def goes_on(disk: Path) -> bool:
+    assert "slipway: failed" not in log(disk), log(disk)
+    return True
 
 
 def has_finished(disk: Path) -> bool:
-    said = log(disk)
-    assert "slipway: failed" not in said, said
-    return "slipway: finished at step" in said
+    return goes_on(disk) and "slipway: finished at step" in log(disk)
 
 
-def finished(clone: Clone) -> list[dict[str, Any]]:
-    hosts = clone.status(STACK)["hosts"]
+def finished(clone: Clone, stack: str) -> list[dict[str, Any]]:
+    hosts = clone.status(stack)["hosts"]
     return hosts if all(host["phase"] == "finished" for host in hosts) else []
 
 

@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from infra import names
+from infra.emulated import STORAGE
+from infra.emulators.object_store import ObjectStore
 from infra.preview.planned_changes import changes
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.standins.gcp.store import STATE_VARIABLE
@@ -99,9 +101,18 @@ def hosts_reach_each_other_by_subnet(cloud: Path, subnet: str) -> None:
     assert len(for_the_account) == 2
 
 
-def test_life_of_a_foundation(clone: Clone, cloud: Path) -> None:
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """An emulated Cloud Storage without a bucket, where the stacks above a foundation look."""
+    with ObjectStore(tmp_path / "buckets", ()) as store:
+        monkeypatch.setenv(STORAGE, store.url)
+        yield store
+
+
+def test_life_of_a_foundation(clone: Clone, cloud: Path, store: ObjectStore) -> None:
     write(clone, subnet_cidr="10.7.0.0/20")
     assert pulumi(clone, "up").returncode == 0
+    assert {path.name for path in store.root.iterdir()} == BUCKETS
     hosts_may_read_what_orbax_asks_for(cloud)
     hosts_reach_each_other_by_subnet(cloud, "10.7.0.0/20")
     buckets = made(cloud, "storage/Bucket")

@@ -70,6 +70,7 @@ class Fleet:
         ledger = self.api.cloud.ledger
         ledger.hosts_boot, ledger.hosts_on_loopback = True, not self.isolated
         self._running = dict[str, _Running]()
+        self._off = dict[str, EmulatedHost]()  # they have a disk until their node is deleted
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, name="emulated hosts", daemon=True)
 
@@ -120,6 +121,8 @@ class Fleet:
             cloud = self._look()
         for name, running in list(self._running.items()):
             self._keep(cloud, name, running)
+        for name in self._off.keys() - cloud.disks:
+            self._off.pop(name).wipe()
         for name, wanted in cloud.wanted.items():
             if name not in self._running:
                 self._boot(wanted)
@@ -142,7 +145,7 @@ class Fleet:
         wanted, host = cloud.wanted.get(name), running.host
         if running.ends:
             if host.is_off:
-                self._forget(name, host, name in cloud.disks)
+                self._forget(name, host)
         elif wanted and wanted.boots == running.boots:
             host.metadata.set_attributes(wanted.attributes)
             host.metadata.set_values(wanted.values)
@@ -154,11 +157,10 @@ class Fleet:
             host.power_off(0.0 if name in cloud.broken else POWER_OFF_S)
             running.ends = True
 
-    def _forget(self, name: str, host: EmulatedHost, disk_stays: bool) -> None:
+    def _forget(self, name: str, host: EmulatedHost) -> None:
         self.api.errors += host.metadata.errors
         del self.tokens[host.metadata.token], self._running[name]
-        if not disk_stays:
-            host.wipe()
+        self._off[name] = host
 
     def _boot(self, wanted: HostIdentity) -> None:
         token = f"ya29.{secrets.token_urlsafe(48)}"
@@ -167,6 +169,7 @@ class Fleet:
         access = CloudAccess(token, self.endpoints, self.servers, self._publish, cable, self._root)
         host = EmulatedHost(self.directory / wanted.name, wanted, access)
         self._running[wanted.name] = _Running(host, wanted.boots)
+        self._off.pop(wanted.name, None)
         host.power_on()
 
     def _publish(self, who: HostIdentity, namespace: str, key: str, value: str | None) -> None:

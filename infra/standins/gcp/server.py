@@ -2,7 +2,8 @@
 
 Owns: property values on the wire, names that the program left out, previews, diffs. What a type takes is in schema.py,
 what is refused in rules.py and, of making alone, in preconditions.py, ids and replacements in kinds.py, files in
-store.py, what Google's plugin writes into a state beyond the program in defaults.py.
+store.py, buckets in which stacks find what they look for in emulated_buckets.py, what Google's plugin writes into a
+state beyond the program in defaults.py.
 """
 # pyright: reportUnknownMemberType=false
 # ruff: noqa: N802 - the protocol's method names
@@ -18,11 +19,13 @@ from typing import Any
 
 from google.protobuf import empty_pb2
 
+from infra.emulated import STORAGE
 from infra.providers.proto import grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
 from infra.providers.resource import ResourceError
 from infra.providers.server import to_struct, to_values
-from infra.standins.gcp import defaults, kinds, preconditions, rules, schema
+from infra.standins.gcp import defaults, emulated_buckets, kinds, preconditions, rules, schema
 from infra.standins.gcp.defaults import FILLED_IN
+from infra.standins.gcp.emulated_buckets import EmulatedBuckets
 from infra.standins.gcp.store import StandInStore
 
 # Environment variables that stand for a setting of the provider (its documentation, Configuration Reference).
@@ -43,6 +46,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     def __init__(self, environment: Mapping[str, str], directory: str | None) -> None:
         self._version = schema.version()
         self._store = StandInStore(directory, self._version)
+        self._buckets = EmulatedBuckets(environment.get(STORAGE, ""))
         self._settings = {
             key: next((environment[name] for name in names if environment.get(name)), "")
             for key, names in _ENVIRONMENT.items()
@@ -123,6 +127,8 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         with _refusals_told(context):
             preconditions.check(self._making(token, inputs))
             identifier, outputs = kinds.created(kind, resource, request.urn, inputs, places)
+            if token == emulated_buckets.TOKEN:
+                self._buckets.make(identifier)
             (self._store.put if kind.shared else self._store.create)(token, identifier, outputs)
             return provider_pb2.CreateResponse(id=identifier, properties=to_struct(self._store.marked(outputs)))
 
@@ -155,6 +161,8 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
         with _refusals_told(context):
             self._store.must_have_made(request.id, to_values(request.properties))
+            if _token(request.urn) == emulated_buckets.TOKEN:
+                self._buckets.delete(request.id)
             self._store.delete(_token(request.urn), request.id)
         return empty_pb2.Empty()
 

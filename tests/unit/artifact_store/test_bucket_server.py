@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 import requests
+from google.api_core.exceptions import BadRequest, Conflict
+from google.cloud import storage
 
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 
@@ -38,7 +41,7 @@ def said(answer: requests.Response) -> str:
             400,
             "Invalid page token: \N{LATIN SMALL LETTER E WITH ACUTE}",
         ),
-        ("POST", "storage/v1/b", 404, "The emulator does not know POST /storage/v1/b."),
+        ("PUT", "storage/v1/b", 404, "The emulator does not know PUT /storage/v1/b."),
         ("PUT", "bucket/k", 404, "The emulator does not know PUT /bucket/k."),
     ],
 )
@@ -54,6 +57,22 @@ def test_a_bucket_tells_where_it_is_and_one_that_is_not_there_does_not(server: O
     code, answer = asked(server, "GET", "storage/v1/b/bucket")
     assert (code, answer.json()["name"], answer.json()["location"]) == (200, "bucket", "EUROPE-WEST4")
     assert asked(server, "GET", "storage/v1/b/elsewhere")[0] == 404
+
+
+def test_a_bucket_is_made_once_and_deleted_when_it_is_empty(server: ObjectStore) -> None:
+    client: Any = storage.Client(project="p")
+    made = client.create_bucket("made-here")
+    with pytest.raises(Conflict, match="you already own it"):
+        client.create_bucket("made-here")
+    with pytest.raises(BadRequest, match="Invalid bucket name: 'Made/Here'"):
+        client.create_bucket("Made/Here")
+    blob = made.blob("a/b")
+    blob.upload_from_string("content")
+    with pytest.raises(Conflict, match="not empty"):
+        made.delete()
+    blob.delete()
+    made.delete()
+    assert sorted(path.name for path in server.root.iterdir()) == ["bucket"]
 
 
 def test_a_generation_that_is_gone_and_a_range_beyond_the_end_are_told_from_the_object(server: ObjectStore) -> None:

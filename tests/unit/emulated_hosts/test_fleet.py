@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import platform
@@ -26,6 +27,7 @@ from tests.engine.project import until
 
 PLACE = "projects/p/locations/us-east5-b"
 NODE = f"{PLACE}/nodes/n"
+SUSPEND_S = 3600
 # Says its boot by a guest attribute, and has three services: one runs, one fails as often as `codes` says, and one has
 # an account that nobody makes.
 SCRIPT = """
@@ -69,7 +71,7 @@ SCRIPT = SCRIPT.replace("DEVICES", (ROOT / "infra/vm_hosts/devices.sh").read_tex
 
 @pytest.fixture
 def api() -> Iterator[TpuApi]:
-    with TpuApi(Cloud(INSTANT)) as api:
+    with TpuApi(Cloud(dataclasses.replace(INSTANT, suspend_s=SUSPEND_S))) as api:
         yield api
 
 
@@ -157,7 +159,10 @@ def test_a_host_lives_as_its_node_does(api: TpuApi, cloud: BootedCloud) -> None:
     cut = httpx.post(f"{api.url}/_/network", json={"node": NODE, "worker": 0, "up": False})
     assert cut.status_code == (200 if cloud.fleet.isolated else 400)
     httpx.post(f"{api.url}/_/preempt", json={"name": NODE}).raise_for_status()
-    until(lambda: not processes(cloud) and not list(cloud.fleet.directory.iterdir()), "nothing is left of it")
+    until(lambda: not processes(cloud), "it has ended")
+    assert list(cloud.fleet.directory.iterdir()) == [disk], "its node is not deleted yet"
+    api.advance(SUSPEND_S)
+    until(lambda: not list(cloud.fleet.directory.iterdir()), "nothing is left of it")
 
 
 def its_account_owns_what_it_was_given(api: TpuApi, cloud: BootedCloud, disk: Path) -> None:
