@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError
+from infra.providers.resource import Context, OnChange, Outputs, RemoteService, Resource, ResourceError
 from infra.providers.stack_guard_resource import new_identity
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup, tpu_wanted
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found
@@ -36,6 +36,15 @@ class TpuStackGuardResource(Resource[TpuStackGuardInputs]):
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
         return {}
+
+    def changes(
+        self, old: Mapping[str, Any], new: Mapping[str, Any], state: Mapping[str, Any] | None = None
+    ) -> dict[str, OnChange]:
+        """A state of 0.1.0 has no identity, in whose name hosts would be told anything."""
+        changed = super().changes(old, new, state)
+        if state is not None and not state.get("identity"):
+            changed.pop("wanted_in", None)
+        return changed
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: TpuStackGuardInputs) -> Outputs:
         return _kept(new, outputs)
@@ -64,16 +73,20 @@ class TpuStackGuardResource(Resource[TpuStackGuardInputs]):
                 raise ResourceError(said)  # it may be this state's own
             context.say(said)
         if identity:
-            tpu_wanted.forget(outputs.get("stores", []), label, identity)
+            tpu_wanted.forget(_stores(outputs), label, identity)
 
     def _parents(self, outputs: Outputs) -> list[str]:
         return [f"projects/{outputs['project']}/locations/{zone}" for zone in outputs["searched"]]
+
+
+def _stores(outputs: Outputs) -> set[str]:
+    return {*outputs.get("stores", []), *([outputs["wanted_in"]] if outputs.get("wanted_in") else [])}
 
 
 def _kept(new: TpuStackGuardInputs, before: Outputs) -> Outputs:
     """Where to look at the end: also where the stack file has said before."""
     return {
         "searched": sorted({*before.get("searched", []), *new.zones}),
-        "stores": sorted({*before.get("stores", []), *([new.wanted_in] if new.wanted_in else [])}),
+        "stores": sorted({*_stores(before), *([new.wanted_in] if new.wanted_in else [])}),
         "identity": before.get("identity") or new_identity(new.owner),
     }
