@@ -192,7 +192,7 @@ def prepare(
         if host.count > 1:
             _check_port(peers.port(host.coordinator), "the port after the coordinator's,")
     files = HostFiles(str(options.host_directory / "maxtext-metrics.jsonl"), str(options.cache / "jax"))
-    remote = is_remote(spec.output_directory)  # then no file can be written on, so the record is this host's own
+    remote = is_remote(spec.output_directory)  # then no file can be written on; training/record_keeper.py sends it
     record_in = (str(options.host_directory), "") if remote else (spec.output_directory, spec.run_name)
     plan = Plan(
         index=host.index,
@@ -213,6 +213,8 @@ def prepare(
         data=spec.data.directory if spec.data else "",
         maxtext=maxtext_arguments(spec, files, heldout_tokens),
         loss_spike=spec.loss_spike,
+        run=f"{spec.output_directory.rstrip('/')}/{spec.run_name}" if remote else "",
+        bundle=environ.get("SLIPWAY_BUNDLE", ""),
     )
     # JAX keeps only programs that took a second to compile; each start would compile some thirty smaller ones anew.
     child = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
