@@ -6,14 +6,17 @@ Hosts have an account, as Google VMs have by their metadata server, and on the b
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from infra.emulators.bucket_access import BucketAccess
 from infra.emulators.metadata_server import EMAIL, TOKEN, MetadataServer
 from infra.emulators.object_store import ObjectStore, StoreFault, StoreFaultKind
+from training import run_objects
 from training.checkpoints import completed_steps
+from training.host_status import HostStatus, of
 
 OUTPUT = "gs://bucket/out"
 ROLES = frozenset(("roles/storage.objectUser", "roles/storage.legacyBucketReader"))
@@ -69,9 +72,25 @@ class EmulatedBucket:
                     fault.release.set()
 
     @property
+    def run(self) -> Path:
+        """The run `run`, as files."""
+        return self.root / "bucket" / "out" / "run"
+
+    @property
     def checkpoints(self) -> Path:
-        """Of the run `run`, as files."""
-        return self.root / "bucket" / "out" / "run" / "checkpoints"
+        return self.run / "checkpoints"
+
+    def lines_kept_of(self, host: int) -> list[dict[str, Any]]:
+        """Of the host's record of steps, as an object store lists its chunks."""
+        chunks = self.run / run_objects.chunks_of(host)
+        names = run_objects.chunks_in_order(path.name for path in chunks.glob("*"))
+        return [json.loads(line) for name in names for line in (chunks / name).read_text().splitlines()]
+
+    def last_word_of(self, host: int) -> HostStatus | None:
+        """Of its newest start; None where that has none, or there is no start."""
+        keys = [path.relative_to(self.run).as_posix() for path in self.run.glob("hosts/*/*")]
+        start = run_objects.newest_starts(keys).get(host)
+        return of(json.loads((self.run / start.end).read_text())) if start and start.end else None
 
     def completed(self) -> int:
         """Steps in the newest checkpoint, by the files."""
