@@ -12,15 +12,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import select
+import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from training import run_objects
 from training.bucket_errors import bucket_error
@@ -51,7 +52,8 @@ def beside(plan: Plan, plan_path: Path, environ: Mapping[str, str]) -> Generator
     with subprocess.Popen(command, env=dict(environ), stdin=subprocess.PIPE) as process:
         yield  # its end closes the pipe, as this process's does
     if process.returncode:
-        print(f"slipway: the end of the record is not in {plan.run} yet: it follows at this host's next start")
+        said = f"the end of this host's record is not in {plan.run} yet: it follows at the next start on this disk"
+        print(f"slipway: {said}", flush=True)
 
 
 class RecordKeeper:
@@ -67,24 +69,31 @@ class RecordKeeper:
         self._pause_s, self._again_at = 0.0, now()
 
     def go_on(self) -> None:
-        """Write what is due; where that fails, say so, and try again later."""
+        """Write what is due; where that fails, try again later."""
         if self._now() < self._again_at:
             return
-        try:
-            self._write(is_end=False)
-        except Exception as error:  # noqa: BLE001  whatever a client raises: without this process nothing would be kept
-            if not self._pause_s:
-                print(f"slipway: the record cannot be kept in {self._plan.run}: {_said(error)}; trying on", flush=True)
+        if self._is_written(is_end=False):
+            self._pause_s = 0.0
+        else:
             self._pause_s = min(2 * self._pause_s or _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
             self._again_at = self._now() + self._pause_s
-        else:
-            if self._pause_s:
-                print(f"slipway: the record is kept in {self._plan.run} again", flush=True)
-            self._pause_s = 0.0
 
-    def finish(self) -> None:
-        """Write all that is left, with the last word if there is one. Raises what the bucket's client does."""
-        self._write(is_end=True)
+    def finish(self) -> bool:
+        """Write all that is left, with the last word if there is one; whether that is done."""
+        return self._is_written(is_end=True)
+
+    def _is_written(self, is_end: bool) -> bool:
+        """Says the first failure, and the first success after it."""
+        run = self._plan.run
+        try:
+            self._write(is_end)
+        except Exception as error:  # noqa: BLE001  whatever a client raises: without this process nothing would be kept
+            if not self._pause_s:
+                print(f"slipway: the record cannot be kept in {run}: {_said(error)}; trying on", flush=True)
+            return False
+        if self._pause_s:
+            print(f"slipway: the record is kept in {run} again", flush=True)
+        return True
 
     def _write(self, is_end: bool) -> None:
         status = read_status(self._directory)
@@ -202,16 +211,23 @@ def _said(error: Exception) -> str:
     return str(bucket_error([error]) or sentence(error))
 
 
-def main(plan_path: Path) -> None:
+def main(plan_path: Path) -> NoReturn:
     """Until the launcher closes the pipe, by which its own end is noticed too."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # they may go to the whole group; the launcher decides
     plan = load(plan_path)
     keeper = RecordKeeper(plan, plan_path.parent, lambda key, text: _put(plan.run, key, text))
-    while not select.select([0], [], [], _POLL_S)[0]:
+    over = threading.Event()
+    threading.Thread(target=_hear_the_end, args=(over,), daemon=True).start()
+    while not over.wait(_POLL_S):
         keeper.go_on()
+    sys.exit(not keeper.finish())
+
+
+def _hear_the_end(over: threading.Event) -> None:
+    os.read(0, 1)
     signal.alarm(LAST_S)  # ends this process, whatever its client waits for
-    keeper.finish()
+    over.set()
 
 
 def _put(run: str, key: str, text: str) -> None:

@@ -133,7 +133,7 @@ def test_what_a_bucket_answers_one_host_ends_both_by_its_name(
         assert bucket.lines_kept_of(index) == cluster.own_records()[index]
     for index in whose:
         assert bucket.last_word_of(index) is None
-        assert f"slipway: the end of the record is not in {OUTPUT}/run yet: it follows" in hosts[index].log
+        assert f"slipway: the end of this host's record is not in {OUTPUT}/run yet: it follows" in hosts[index].log
 
 
 CHECKPOINTS = checkpoint_directory(OUTPUT, "run")
