@@ -85,6 +85,7 @@ def test_chunks_are_read_in_the_order_of_their_lines_and_a_step_counts_as_it_was
     left.chunk(0, STARTED + 60, 1, line(3, 5.0), {"step": 3.0, "eval/avg_loss": 5.5, "eval/total_loss": 55.0})
     left.chunk(1, STARTED, 0, line(0, 1.0))
     left.write("metrics/bad-step-2-host-0.json", "{}")
+    left.write("metrics/host-0/notes.txt", "whatever a person has put there")
     found = losses(run_history.steps(spec, 0))
     assert found == Losses(((0, 9.0), (1, 8.0), (2, 6.0), (3, 5.0)), ((3, 5.5),))
     assert losses(run_history.steps(spec, 1)).train == ((0, 1.0),)
