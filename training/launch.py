@@ -193,7 +193,7 @@ def prepare(
             _check_port(peers.port(host.coordinator), "the port after the coordinator's,")
     files = HostFiles(str(options.host_directory / "maxtext-metrics.jsonl"), str(options.cache / "jax"))
     remote = is_remote(spec.output_directory)  # then no file can be written on; training/record_keeper.py sends it
-    record_in = (str(options.host_directory), "") if remote else (spec.output_directory, spec.run_name)
+    records = str(options.host_directory / "runs") if remote else spec.output_directory
     plan = Plan(
         index=host.index,
         count=host.count,
@@ -204,7 +204,7 @@ def prepare(
         tokens_per_step=spec.tokens_per_step,
         checkpoints=checkpoint_directory(spec.output_directory, spec.run_name),
         metrics_source=files.metrics,
-        metrics_record=str(step_record(*record_in, host.index)),
+        metrics_record=str(step_record(records, spec.run_name, host.index)),
         heartbeat_s=options.heartbeat_s,
         connect_timeout_s=options.connect_timeout_s,
         standstill_s=options.standstill_s,

@@ -125,7 +125,7 @@ class Cluster:
 
     def own_records(self) -> list[list[dict[str, Any]]]:
         """Of a run in a bucket, of which each host keeps its own: the lines of each host, over all starts."""
-        files = sorted(self.directory.glob("host */metrics/host-*.jsonl"))
+        files = sorted(self.directory.glob("host */runs/run/metrics/host-*.jsonl"))
         return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
 
     def clean_up(self) -> None:
