@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
+from tests.training.cluster import COMPILED
 from tests.training.emulated_bucket import OUTPUT
-from training import run_objects
+from tests.training.tiny import TINY
+from training import launch, run_objects
 from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase, of, write_status
+from training.hosts import Host
 from training.plan import Plan
 from training.record_keeper import EVERY_S, KeptRecord, RecordKeeper, fetch, is_due
 from training.run_objects import HostStart, StartKeys, chunk_name, chunks_in_order, newest_starts
+from training.run_spec import RunSpec
 from training.step_record import read_record
 
 RUN, STARTED = f"{OUTPUT}/run", 1764129600.25
@@ -27,7 +31,7 @@ def line(step: int, loss: float = 5.0) -> dict[str, Any]:
 
 
 @dataclass
-class Host:
+class RecordingHost:
     """Its directory, a bucket that may refuse, and a clock that a test sets."""
 
     directory: Path
@@ -76,8 +80,8 @@ class Host:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
-    return Host(tmp_path)
+def host(tmp_path: Path) -> RecordingHost:
+    return RecordingHost(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,7 @@ def test_lines_go_once_a_checkpoint_has_their_steps_and_every_few_minutes(
     assert is_due(newest, sent, saved, waited_s) is due
 
 
-def test_each_line_is_in_one_chunk_and_half_a_line_waits(host: Host) -> None:
+def test_each_line_is_in_one_chunk_and_half_a_line_waits(host: RecordingHost) -> None:
     keeper = host.keeper()
     host.trains(line(0), line(1), half='{"step": 2.0')
     keeper.go_on()
@@ -116,7 +120,9 @@ def test_each_line_is_in_one_chunk_and_half_a_line_waits(host: Host) -> None:
     assert f"{CHUNKS}/2025-11-26T04:00:00.250000-000001-2-3.jsonl" in host.objects
 
 
-def test_the_next_start_goes_on_where_the_last_one_was_killed_and_order_stays_that_of_writing(host: Host) -> None:
+def test_the_next_start_goes_on_where_the_last_one_was_killed_and_order_stays_that_of_writing(
+    host: RecordingHost,
+) -> None:
     """Steps 2 and 3 were never written; the next start does them again, and its values count."""
     host.trains(line(0), line(1), saved=2)
     host.keeper().go_on()
@@ -134,7 +140,7 @@ def test_the_next_start_goes_on_where_the_last_one_was_killed_and_order_stays_th
     assert host.chunks() == [[0, 1], [2, 3, 2], [3]]
 
 
-def test_a_start_and_its_last_word_are_kept_and_a_start_that_was_killed_has_none(host: Host) -> None:
+def test_a_start_and_its_last_word_are_kept_and_a_start_that_was_killed_has_none(host: RecordingHost) -> None:
     status = HostStatus(Phase.STARTING, STARTED, STARTED, steps=100)
     host.says(status)
     keeper = host.keeper()
@@ -154,7 +160,7 @@ def test_a_start_and_its_last_word_are_kept_and_a_start_that_was_killed_has_none
 
 
 def test_a_bucket_that_refuses_is_said_once_and_asked_again_and_nothing_is_lost(
-    host: Host, capsys: pytest.CaptureFixture[str]
+    host: RecordingHost, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keeper = host.keeper()
     host.refuses = True
@@ -189,7 +195,7 @@ def test_the_newest_start_of_each_host_counts() -> None:
 
 
 def test_a_new_disk_has_the_newest_lines_and_does_not_write_them_again(
-    host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    host: RecordingHost, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
     fetch(host.plan, run)
@@ -209,6 +215,25 @@ def test_a_new_disk_has_the_newest_lines_and_does_not_write_them_again(
     assert host.record.read_text() == before + json.dumps(line(900)) + "\n", "a disk that has one keeps it"
 
 
-def test_what_a_bad_step_has_read_is_written_beside_the_checkpoints(host: Host) -> None:
+def test_what_a_bad_step_has_read_is_written_beside_the_checkpoints(host: RecordingHost) -> None:
     assert host.plan.records_of(7) == "", "synthetic data has no records"
     assert replace(host.plan, data="/data").records_of(7) == f"{RUN}/metrics/bad-step-7-host-1.json"
+
+
+@pytest.mark.parametrize(
+    ("output", "run", "record"),
+    [
+        ("gs://bucket/out/", "gs://bucket/out/small", "host/runs/small/metrics/host-1.jsonl"),
+        ("/runs", "", "/runs/small/metrics/host-1.jsonl"),
+    ],
+)
+def test_each_run_in_a_bucket_has_a_record_of_its_own_on_a_host(
+    tmp_path: Path, output: str, run: str, record: str
+) -> None:
+    """The incident: the losses of another model stood in it, and steps were held to them."""
+    spec = RunSpec("test", "small", "cpu", 1, 2, 2, 10, output, None, TINY)
+    options = launch.Options(tmp_path / "run_spec.yaml", tmp_path / "host", COMPILED, 20, 600, 60, False)
+    who, environ = Host(1, 2, "127.0.0.1:9", "a test"), {"SLIPWAY_BUNDLE": "b" * 16}
+    plan, _ = launch.prepare(spec, who, environ, options, STARTED)
+    assert (plan.run, plan.bundle) == (run, "b" * 16)
+    assert plan.metrics_record == str(tmp_path / record)
