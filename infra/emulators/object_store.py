@@ -342,7 +342,7 @@ class _Handler(EmulatorHandler):
         except ObjectStoreError as error:
             detail = {"message": error.message, "domain": "global", "reason": _REASONS.get(error.status, "invalid")}
             answer = {"error": {"code": error.status, "message": error.message, "errors": [detail]}}
-            return _Answer(error.status, json.dumps(answer).encode(), {"Content-Type": "application/json"})
+            return _Answer(error.status, json.dumps(answer, indent=2).encode(), {"Content-Type": "application/json"})
 
     def _admit(self, owner: ObjectStore, kind: StoreFaultKind | None) -> None:
         if kind in _REFUSALS:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import requests
 
+from infra.artifacts.gcs import ROLE
+from infra.emulators import metadata_server
 from infra.emulators.bucket_access import (
     CREATE,
     DELETE,
@@ -20,6 +25,7 @@ from infra.emulators.bucket_access import (
     BucketAccess,
 )
 from infra.emulators.object_store import ObjectStore
+from infra.paths import ROOT
 from infra.targets.foundation.components import identity
 from tests.training import emulated_bucket
 
@@ -99,6 +105,41 @@ def test_who_has_no_role_may_nothing_and_who_is_nobody_is_told_so(guarded: Objec
     assert ask(guarded, "GET", OBJECT)[0] == 403
     assert ask(guarded, "GET", OBJECT, "another")[0] == 401
     assert ask(guarded, "GET", "storage/v1/b/elsewhere/o")[0] == 404
+
+
+STORES = """
+from pathlib import Path
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import StoreError, put_bytes
+store = open_store("gs://bucket", patience_s=30)
+try:
+    put_bytes(store, "new", b"new")
+    print(store.read("new"), list(store.keys()))
+    store.delete("new")
+except StoreError as error:
+    print(error)
+"""
+
+
+def test_the_artifact_store_needs_the_role_that_its_refusal_advises(
+    guarded: ObjectStore, access: BucketAccess, tmp_path: Path
+) -> None:
+    """A process of its own: Google's library reads its environment when it is imported."""
+    access.accounts = {metadata_server.TOKEN: ACCOUNT}
+    guarded.tokens = access.accounts
+    with metadata_server.MetadataServer() as metadata:
+        vm = {"HOME": str(tmp_path), "GCE_METADATA_HOST": metadata.host, "GCE_METADATA_IP": metadata.host}
+        environment = os.environ | vm | {"API_ENDPOINT_OVERRIDE": guarded.url}
+
+        def said(role: str) -> str:
+            access.grants = {"bucket": {ACCOUNT: {role}}}
+            command = [sys.executable, "-c", STORES]
+            return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+
+        assert said(ROLE) == "b'new' ['k', 'new']\n"
+        refused = said("roles/storage.objectViewer")
+    assert f": permission denied ({ACCOUNT} does not have {CREATE} access to " in refused
+    assert f"; have it granted ({ROLE} on the bucket), or run " in refused
 
 
 def test_hosts_of_tests_have_the_roles_that_a_foundation_grants_on_checkpoints() -> None:
