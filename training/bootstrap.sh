@@ -111,7 +111,13 @@ fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not 
   # In parallel curl says nothing of a refusal, so each transfer reports its own status.
   run curl -fsS --retry 5 --retry-connrefused --parallel --parallel-max 8 -H @<(printf '%s' "$authorization") \
     --write-out '%{stderr}got %{http_code} %{filename_effective}\n' --config "$work/downloads" ||
-    fail 1 "fetching from $SLIPWAY_ARTIFACTS: $(sed -n 's|^got \([013-9][0-9]*\) .*/|\1 for |p' "$errors" | head -n 3 | paste -sd ' ') $(grep -m1 '^curl:' "$errors" || true)"
+    fail 1 "fetching from $SLIPWAY_ARTIFACTS: $(sed -n 's|^got \([013-9][0-9]*\) .*/|\1 for |p' "$errors" | head -n 3 | paste -sd ' ')$(sed -n 's/^curl:/ curl:/p' "$errors" | head -n 1)$(missing_role)"
+}
+
+missing_role() { # what to add to a refusal
+  if grep -q '^got 403 ' "$errors"; then
+    printf '%s' "; this host's account needs roles/storage.objectViewer there, which a foundation gives it"
+  fi
 }
 
 check_sums() { # file of sums, directory; stops with the names of what is not as it should be
