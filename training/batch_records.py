@@ -69,11 +69,12 @@ def records_of(plan: Plan, step: int, before: int) -> list[ReadRecord]:
     return [ReadRecord(*source.place(int(number)), tokens) for number, tokens in sorted(Counter(numbers).items())]
 
 
-def write(plan: Plan, bad: BadStep, records: Sequence[ReadRecord]) -> Path:
-    path = Path(plan.records_of(bad.step))
+def write(plan: Plan, bad: BadStep, records: Sequence[ReadRecord]) -> str:
+    """Returns the file, which may be in a bucket."""
+    path: Any = epath.Path(plan.records_of(bad.step))
     said = dataclasses.asdict(bad) | {"records": [dataclasses.asdict(record) for record in records]}
     path.write_text(json.dumps(said, indent=1) + "\n")
-    return path
+    return str(path)
 
 
 class Numbered:

@@ -18,10 +18,14 @@ _ADDED = re.compile(r" \[(http_response_code|http_response_body|curl_code|tensor
 _ADDED_STATUS = re.compile(r"\[http_response_code='(\d{3})'\]")
 _ADDED_CURL = re.compile(r"(CURL error .*?) \[(?:curl_code|tensorstore_spec|http_response)")
 _MESSAGE = re.compile(r'\\?"message\\?": \\?"(.*?)\\?"[,}]')
+_ESCAPED = re.compile(r"\\(['\"])")
 _API_CORE = re.compile(r"(\d{3}) (?:GET|HEAD|POST|PUT|PATCH|DELETE) \S+: (.*)", re.DOTALL)
 _FORBIDDEN = re.compile(r"Forbidden: \S+\n(.*)", re.DOTALL)
 _NOT_FOUND = re.compile(r"(?:http\S+/v1/)?(b/[^/\s]+/o\b[^?\s]*)\S*")
 _NOTHING_READ = re.compile(r"NOT_FOUND: .*Error reading .*gs://", re.DOTALL)  # TensorStore keeps the answer to itself
+_PERMISSION = re.compile(r"does not have (storage\.(?:buckets|objects))\.\w+ access")
+# Those of infra/targets/foundation/components/identity.py.
+_ROLES = {"storage.objects": "roles/storage.objectUser", "storage.buckets": "roles/storage.legacyBucketReader"}
 _NAME = re.compile(r"gs://([^/\s'\"]+)|\bb/([^/\s?]+)")
 
 
@@ -46,6 +50,9 @@ class BucketError:
     def __str__(self) -> str:
         bucket = f"gs://{self.name}" if self.name else "the bucket"
         said = f": {self.said}" if self.said else ""
+        if lacking := _PERMISSION.search(said):
+            role = _ROLES[lacking[1]]
+            said = f"{said.rstrip('.')}; the hosts' account needs {role} there, which a foundation gives it"
         return f"{bucket} does not answer{said}" if self.status is None else f"{bucket} answers {self.status}{said}"
 
 
@@ -63,7 +70,8 @@ def _read(error: BaseException) -> tuple[int | None, str] | None:
     text = str(error)
     if status := _ADDED_STATUS.search(text):
         message = _MESSAGE.search(text)
-        return int(status[1]), message[1] if message else _ADDED.split(text)[0].rpartition(": ")[2]
+        said = _ESCAPED.sub(r"\1", message[1]) if message else _ADDED.split(text)[0].rpartition(": ")[2]
+        return int(status[1]), said
     if unreached := _ADDED_CURL.search(text):
         return None, unreached[1]
     if answer := _API_CORE.fullmatch(text):

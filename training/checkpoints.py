@@ -24,9 +24,10 @@ def is_remote(directory: str) -> bool:
 
 def labels(directory: Path, remote: bool = False) -> list[int]:
     """The steps of all complete checkpoints, ascending."""
-    if not directory.is_dir():
+    try:  # not is_dir, which on an object store that refuses to list says no
+        found = [entry for entry in directory.iterdir() if entry.name.isdecimal()]
+    except FileNotFoundError:
         return []
-    found = [entry for entry in directory.iterdir() if entry.name.isdecimal()]
     return sorted(int(entry.name) for entry in found if not remote or (entry / COMMITTED).exists())
 
 

@@ -192,8 +192,8 @@ def prepare(
         if host.count > 1:
             _check_port(peers.port(host.coordinator), "the port after the coordinator's,")
     files = HostFiles(str(options.host_directory / "maxtext-metrics.jsonl"), str(options.cache / "jax"))
-    remote = is_remote(spec.output_directory)  # then no file can be written on, so the record is this host's own
-    record_in = (str(options.host_directory), "") if remote else (spec.output_directory, spec.run_name)
+    remote = is_remote(spec.output_directory)  # then no file can be written on; training/record_keeper.py sends it
+    records = str(options.host_directory / "runs") if remote else spec.output_directory
     plan = Plan(
         index=host.index,
         count=host.count,
@@ -204,7 +204,7 @@ def prepare(
         tokens_per_step=spec.tokens_per_step,
         checkpoints=checkpoint_directory(spec.output_directory, spec.run_name),
         metrics_source=files.metrics,
-        metrics_record=str(step_record(*record_in, host.index)),
+        metrics_record=str(step_record(records, spec.run_name, host.index)),
         heartbeat_s=options.heartbeat_s,
         connect_timeout_s=options.connect_timeout_s,
         standstill_s=options.standstill_s,
@@ -213,6 +213,8 @@ def prepare(
         data=spec.data.directory if spec.data else "",
         maxtext=maxtext_arguments(spec, files, heldout_tokens),
         loss_spike=spec.loss_spike,
+        run=f"{spec.output_directory.rstrip('/')}/{spec.run_name}" if remote else "",
+        bundle=environ.get("SLIPWAY_BUNDLE", ""),
     )
     # JAX keeps only programs that took a second to compile; each start would compile some thirty smaller ones anew.
     child = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}

@@ -30,7 +30,7 @@ class Plan:
     tokens_per_step: int
     checkpoints: str
     metrics_source: str  # MaxText's own file, of this start only
-    metrics_record: str  # every step of the run, across starts
+    metrics_record: str  # every step of the run, across starts, on a disk
     heartbeat_s: int
     connect_timeout_s: int
     standstill_s: int  # no step that takes less is a standstill
@@ -39,6 +39,8 @@ class Plan:
     data: str  # the directory of prepared data; empty: synthetic
     maxtext: dict[str, Any]
     loss_spike: float | None = None  # a loss of more than so many times the usual one ends the training
+    run: str = ""  # where it lies in a bucket; empty: the record lies beside the checkpoints
+    bundle: str = ""  # what this host has installed; empty where nobody says it
 
     @property
     def held_to(self) -> Bounds:
@@ -47,7 +49,8 @@ class Plan:
     def records_of(self, step: int) -> str:
         """The file that names the records of a bad step on this host; empty where no records are read."""
         name = f"bad-step-{step}-host-{self.index}.json"
-        return str(Path(self.metrics_record).with_name(name)) if self.data else ""
+        directory = f"{self.run}/metrics" if self.run else str(Path(self.metrics_record).parent)
+        return f"{directory}/{name}" if self.data else ""
 
     def save(self, host_directory: Path) -> Path:
         path = host_directory / "plan.json"

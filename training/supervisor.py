@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from training import notice
+from training import notice, record_keeper
 from training.endings import Cause, Ending, of_process
 from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase, read_status, write_status
@@ -58,7 +58,10 @@ def run(plan: Plan, plan_path: Path, environ: Mapping[str, str]) -> End:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, supervisor.told_to_stop)
     notice.watch(environ, supervisor.notified)
-    with Peers(plan.index, plan.count, plan.coordinator, supervisor.hear) as peers:
+    with (
+        record_keeper.beside(plan, plan_path, environ),
+        Peers(plan.index, plan.count, plan.coordinator, supervisor.hear) as peers,
+    ):
         return supervisor.supervise(environ, peers)
 
 

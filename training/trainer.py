@@ -54,6 +54,7 @@ from training.loss_judge import BadStep, bad_step_of
 from training.maxtext_config import command_line
 from training.metrics import Listeners, Observer
 from training.plan import Plan, load
+from training.record_keeper import fetch
 from training.save_period import SavePeriod, derived
 from training.standstill import Measures, Pace, Standstill
 
@@ -163,6 +164,8 @@ def _run(plan: Plan, directory: Path, observer: Observer) -> Ending:
     try:
         compiled_programs.kept_by_every_host()
         _meet(plan)
+        if plan.run:
+            fetch(plan, epath.Path(plan.run))
         if plan.index == 0:
             set_spoiled_aside(plan)
         _prove_that_all_take_part(plan)  # the others wait in it until host 0 has moved what it had to

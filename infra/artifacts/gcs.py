@@ -13,7 +13,7 @@ import importlib
 from collections.abc import Generator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import requests
 from google.api_core import exceptions as api
@@ -39,7 +39,7 @@ _storage_retry: Any = importlib.import_module("google.cloud.storage.retry")
 
 CHUNK_BYTES = 16 << 20  # the client keeps a chunk in memory per upload, and its own default is 100 MB
 RENEW_AFTER = timedelta(hours=1)  # far below the age that gc spares
-ROLE = "roles/storage.objectAdmin"
+ROLE = "roles/storage.objectUser"  # of those that write, the one that grants nothing
 _REPLACE_AGAIN = 4  # times that somebody else, or a try of ours whose answer was lost, was faster
 _CLIENT_ERRORS: tuple[type[Exception], ...] = (
     *(api.GoogleAPIError, auth.GoogleAuthError, requests.RequestException),
@@ -226,8 +226,17 @@ def _finish_errors(response: requests.Response, *args: object, **options: object
 
 
 def _first_line(error: BaseException) -> str:
-    message = str(getattr(error, "message", "")) or str(error)  # the message alone lacks "404 GET <address>:"
+    # the message alone lacks "404 GET <address>:"
+    message = _answered(error) or str(getattr(error, "message", "")) or str(error)
     return (message.strip() or type(error).__name__).splitlines()[0][:300]
+
+
+def _answered(error: BaseException) -> str:
+    """Cloud Storage's own sentence: of an upload, the client's message has the whole answer, JSON in many lines."""
+    try:
+        return str(cast(Any, error).response.json()["error"]["message"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return ""
 
 
 def _crc32c(file: Path) -> str:

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from infra.commands.deployed_stack import Stack, hosts_of
-from infra.operate.stack_status import line, stack_status
+from infra.operate.stack_status import line, status_of
 from infra.targets.phases import ABSENT
 
 
 def status(stack: Stack, as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> None:
     """The phase of the stack and of each host."""
     hosts = hosts_of(stack)
-    whole = stack_status(stack, hosts.states())
+    whole = status_of(hosts)
     if as_json:
         typer.echo(json.dumps(whole.to_json() | {"run_directory": hosts.run_location() or ""}))
         return
@@ -24,4 +24,7 @@ def status(stack: Stack, as_json: Annotated[bool, typer.Option("--json", help="O
     for host in whole.hosts:
         typer.echo(f"  {line(host)}")
     if whole.phase == ABSENT:
-        typer.echo(f"  nothing is deployed; start it with: make up STACK={stack}")
+        left = "; this is how its hosts ended" if whole.hosts else ""
+        typer.echo(f"  nothing is deployed{left}; start it with: make up STACK={stack}")
+    if whole.unread:
+        typer.echo(f"  what its hosts have left is not known: {whole.unread}")

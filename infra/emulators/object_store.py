@@ -1,7 +1,8 @@
 """Cloud Storage's JSON API over real HTTP, as far as Google's client, gcsfs, TensorStore and our `curl` use it.
 
 Owns: buckets (directories of `root`), objects (files in them), uploads of all three kinds with their preconditions and
-checksums, pages, and faults at a chosen call. Refuses to own versions, access control lists and everything else.
+checksums, pages, which permission a call needs, and faults at a chosen call. Refuses to own roles (bucket_access.py),
+versions, access control lists and everything else.
 A file put into `root/<bucket>/` by hand is an object too; its time of modification is the object's `updated`.
 
     python -m infra.emulators.object_store --port 0 --root DIRECTORY [--bucket NAME]... [--token TOKEN] [--page-size N]
@@ -20,7 +21,7 @@ import re
 import shutil
 import threading
 import uuid
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +30,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import google_crc32c
 
+from infra.emulators.bucket_access import CREATE, DELETE, GET, GET_BUCKET, LIST, MOVE, UPDATE, BucketAccess
 from infra.emulators.http_server import ChosenCalls, EmulatorHandler, HttpEmulator, next_fault
 
 
@@ -51,6 +53,8 @@ _REFUSALS = {
     StoreFaultKind.LIMITED: (429, "The rate of requests to this bucket is too high. Please reduce your request rate."),
     StoreFaultKind.FULL: (507, "There is no storage left for this bucket."),
 }
+
+_REASONS = {401: "required", 403: "forbidden", 404: "notFound", 412: "conditionNotMet", 429: "rateLimitExceeded"}
 
 
 @dataclass
@@ -86,7 +90,10 @@ class ObjectStoreError(Exception):
 
 
 class ObjectStore(HttpEmulator):
-    """Context manager around the server. token, tokens: a call must carry it, or one of those that are valid now."""
+    """Context manager around the server. token, tokens: a call must carry it, or one of those that are valid now.
+
+    access: instead, whose tokens are valid and what each of them may do; without it every caller may do everything.
+    """
 
     def __init__(
         self,
@@ -96,10 +103,12 @@ class ObjectStore(HttpEmulator):
         token: str | None = None,
         port: int = 0,
         tokens: Container[str] | None = None,
+        access: BucketAccess | None = None,
     ) -> None:
         self.root = root
         self.page_size = page_size
-        self.tokens = tokens if token is None else (token,)
+        self.access = access
+        self.tokens = access.accounts if access else tokens if token is None else (token,)
         self.calls: list[StoreCall] = []
         self.faults: list[StoreFault] = []
         self.lock = threading.RLock()
@@ -202,6 +211,10 @@ class ObjectStore(HttpEmulator):
             self._sums[_version(path)] = (own_crc32c, own_md5)
             self._metadata[bucket, name] = (dict(properties.get("metadata") or {}), 1)
             return self.resource(bucket, name)
+
+    def check_permission(self, token: str, permission: str, bucket: str) -> None:
+        if self.access and (self.root / bucket).is_dir() and (said := self.access.refusal(token, permission, bucket)):
+            raise ObjectStoreError(403, said)
 
     def check_generation(self, path: Path, query: dict[str, str]) -> None:
         wanted = query.get("ifGenerationMatch")
@@ -357,25 +370,52 @@ class _Handler(EmulatorHandler):
             self._admit(owner, kind)
             return self._route(owner, call, body)
         except ObjectStoreError as error:
-            answer = {"error": {"code": error.status, "message": error.message, "errors": [{"message": error.message}]}}
-            return _Answer(error.status, json.dumps(answer).encode(), {"Content-Type": "application/json"})
+            detail = {"message": error.message, "domain": "global", "reason": _REASONS.get(error.status, "invalid")}
+            answer = {"error": {"code": error.status, "message": error.message, "errors": [detail]}}
+            return _Answer(error.status, json.dumps(answer, indent=2).encode(), {"Content-Type": "application/json"})
 
     def _admit(self, owner: ObjectStore, kind: StoreFaultKind | None) -> None:
         if kind in _REFUSALS:
             raise ObjectStoreError(*_REFUSALS[kind])
-        scheme, _, token = (self.headers.get("Authorization") or "").partition(" ")
-        if owner.tokens is not None and (scheme != "Bearer" or token not in owner.tokens):
+        scheme, _, self._token = (self.headers.get("Authorization") or "").partition(" ")
+        if owner.tokens is not None and (scheme != "Bearer" or self._token not in owner.tokens):
             raise ObjectStoreError(401, "Anonymous caller does not have storage access, or its token is not valid.")
+
+    def _may(self, owner: ObjectStore, bucket: str, *permissions: str) -> None:
+        for permission in permissions:
+            owner.check_permission(self._token, permission, bucket)
+
+    def _may_find(self, owner: ObjectStore, bucket: str, name: str, permission: str) -> None:
+        """Whether an object is there, only those are told who may list the bucket."""
+        self._may(owner, bucket, permission)
+        if not owner.file(bucket, name).is_file():
+            self._may(owner, bucket, LIST)
+
+    def _may_put(self, owner: ObjectStore, bucket: str, name: str, query: Mapping[str, str]) -> None:
+        """Replacing an object is deleting one as well."""
+        replaces = owner.file(bucket, name).is_file() and query.get("ifGenerationMatch") != "0"
+        self._may(owner, bucket, CREATE, *((DELETE,) if replaces else ()))
+
+    def _may_move(self, owner: ObjectStore, bucket: str) -> None:
+        if not (owner.access and owner.access.has(self._token, MOVE, bucket)):
+            self._may(owner, bucket, GET, DELETE)
 
     def _route(self, owner: ObjectStore, call: StoreCall, body: bytes) -> _Answer:
         if match := re.fullmatch(r"/upload/storage/v1/b/([^/]+)/o", call.path):
             return self._upload(owner, call, unquote(match[1]), body)
         if match := re.fullmatch(r"/storage/v1/b/([^/]+)/o/([^/]+)/rewriteTo/b/([^/]+)/o/([^/]+)", call.path):
-            return _json(owner.copy(*map(unquote, match.groups())))
+            bucket, name, to_bucket, to_name = map(unquote, match.groups())
+            self._may_find(owner, bucket, name, GET)
+            self._may_put(owner, to_bucket, to_name, call.query)
+            return _json(owner.copy(bucket, name, to_bucket, to_name))
         if match := re.fullmatch(r"/storage/v1/b/([^/]+)/o/([^/]+)/moveTo/o/([^/]+)", call.path):
-            return _json(owner.move(*map(unquote, match.groups())))
+            bucket, name, to_name = map(unquote, match.groups())
+            self._may_move(owner, bucket)
+            self._may_put(owner, bucket, to_name, call.query)
+            return _json(owner.move(bucket, name, to_name))
         if match := re.fullmatch(r"(/download)?/storage/v1/b/([^/]+)/o/(.+)", call.path):
             bucket, name = unquote(match[2]), unquote(match[3])
+            self._may_find(owner, bucket, name, {"DELETE": DELETE, "PATCH": UPDATE}.get(call.method, GET))
             if call.method == "DELETE":
                 owner.delete(bucket, name, call.query)
                 return _Answer(204)
@@ -385,16 +425,21 @@ class _Handler(EmulatorHandler):
                 return self._content(owner, bucket, name, call)
             return _json(owner.resource(bucket, name))
         if match := re.fullmatch(r"/storage/v1/b/([^/]+)/o/?", call.path):
+            self._may(owner, unquote(match[1]), LIST)
             return _json(owner.listing(unquote(match[1]), call.query))
         if match := re.fullmatch(r"/storage/v1/b/([^/]+)", call.path):
+            bucket = unquote(match[1])
+            self._may(owner, bucket, GET_BUCKET)
             if call.method == "DELETE":
-                owner.delete_bucket(unquote(match[1]))
+                owner.delete_bucket(bucket)
                 return _Answer(204)
-            return _json(owner.bucket(unquote(match[1])))
+            return _json(owner.bucket(bucket))
         if (call.method, call.path) == ("POST", "/storage/v1/b"):
             return _json(owner.make_bucket(str(json.loads(body).get("name"))))
         if call.method in ("GET", "HEAD") and (match := re.fullmatch(r"/([^/]+)/(.+)", call.path)):
-            return self._content(owner, unquote(match[1]), unquote(match[2]), call)  # as the XML API has it
+            bucket, name = unquote(match[1]), unquote(match[2])  # as the XML API has it
+            self._may_find(owner, bucket, name, GET)
+            return self._content(owner, bucket, name, call)
         raise ObjectStoreError(404, f"The emulator does not know {call.method} {call.path}.")
 
     def _content(self, owner: ObjectStore, bucket: str, name: str, call: StoreCall) -> _Answer:
@@ -439,14 +484,17 @@ class _Handler(EmulatorHandler):
         if "upload_id" in query:
             return self._continue(owner, query["upload_id"], body)
         if query.get("uploadType") == "media":
+            self._may_put(owner, bucket, query["name"], query)
             return _json(owner.create(bucket, query["name"], body, query, {}))
         if query.get("uploadType") == "multipart":
             described, content = self._parts(body)
             name = str(described.get("name") or query["name"])
+            self._may_put(owner, bucket, name, query)
             return _json(owner.create(bucket, name, content, query, described))
         if query.get("uploadType") == "resumable":
             described = json.loads(body or b"{}")
             name = str(described.get("name") or query["name"])
+            self._may_put(owner, bucket, name, query)
             owner.check_generation(owner.file(bucket, name), query)
             upload_id = uuid.uuid4().hex
             owner.sessions[upload_id] = _Session(bucket, name, query, described)

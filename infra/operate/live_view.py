@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from infra.operate.loss_curve import draw
-from infra.operate.stack_status import Losses, StackStatus, cells, line, losses, stack_status
+from infra.operate.stack_status import Losses, StackStatus, cells, line, losses, status_of
+from infra.sentences import SentenceError
 from infra.targets.hosts import Hosts
 from infra.targets.phases import ABSENT
 from infra.targets.places import below
@@ -54,7 +55,7 @@ def _plain(hosts: Hosts, console: Console) -> StackStatus:
 
 def _until_ended(hosts: Hosts, show: Callable[[StackStatus], None]) -> StackStatus:
     while True:
-        status = stack_status(hosts.stack, hosts.states())
+        status = status_of(hosts)
         show(status)
         if not status.running:
             return status
@@ -76,10 +77,15 @@ def _screen(status: StackStatus) -> RenderableType:
 def summary(hosts: Hosts, status: StackStatus, width: int) -> Text:
     """How it ended, the loss curve, where things are, and what to run next."""
     stack, run, spec = hosts.stack, hosts.run_location(), hosts.run_spec()
-    if status.phase == ABSENT or run is None or spec is None:
-        return Text(f"stack '{stack}' has no hosts; start them with: make up STACK={stack}")
-    run_losses = losses(hosts.metrics(0))
+    if (status.phase == ABSENT and not status.hosts) or run is None or spec is None:
+        unread = f" (what was there is not known: {status.unread})" if status.unread else ""
+        return Text(f"stack '{stack}' has no hosts; start them with: make up STACK={stack}{unread}")
     lines = [_verdict(status)]
+    try:
+        run_losses = losses(hosts.metrics(0))
+    except SentenceError as error:
+        run_losses = Losses((), ())
+        lines += ["", f"its losses are not known: {error}"]
     if run_losses.train:
         first, last = run_losses.train[0][1], run_losses.train[-1][1]
         speed = status.hosts[0].tokens_per_s
@@ -101,6 +107,8 @@ def _verdict(status: StackStatus) -> str:
     if status.phase == Phase.FINISHED:
         return f"{status.stack} finished: step {status.step} of {status.steps}"
     at = f" at step {status.step} of {status.steps}" if status.step is not None else ""
+    if status.phase == ABSENT:
+        return f"{status.stack} is not deployed; its run ended{at}" + (f": {status.reason}" if status.reason else "")
     return f"{status.stack} {status.phase}{at}" + (f": {status.reason}" if status.reason else "")
 
 
@@ -122,6 +130,8 @@ def _heldout_lines(run_losses: Losses, spec: RunSpec) -> list[str]:
 
 def _next(status: StackStatus) -> list[str]:
     stack = status.stack
+    if status.phase == ABSENT:
+        return [f"go on         make up STACK={stack}      (from its last checkpoint)"]
     take_down = f"take it down   make destroy STACK={stack}      (keeps checkpoints and data)"
     if status.phase == Phase.FINISHED:
         longer = f"train longer   raise `slipway:steps` in stacks/Pulumi.{stack}.yaml, then: make up STACK={stack}"

@@ -1,13 +1,14 @@
-"""What is known of a stack, as data: the phase of the whole, each host, losses. Pure; JSON and screen show it."""
+"""What is known of a stack, as data: the phase of the whole, each host, losses. JSON and screen show it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from infra.targets.hosts import HostView
+from infra.sentences import SentenceError
+from infra.targets.hosts import Hosts, HostView
 from infra.targets.phases import ABSENT, BY_WEIGHT, ENDED_EARLY
 
 
@@ -17,7 +18,8 @@ class StackStatus:
     phase: str
     step: int | None
     steps: int | None
-    hosts: tuple[HostView, ...]
+    hosts: tuple[HostView, ...]  # of an absent stack: those that are gone, as they ended
+    unread: str = ""  # why it is not known how those ended
 
     @property
     def running(self) -> bool:
@@ -44,6 +46,16 @@ def stack_status(stack: str, hosts: Sequence[HostView]) -> StackStatus:
     phase = next((phase for phase in BY_WEIGHT if phase in phases), ABSENT)
     steps_done = [host.step for host in hosts if host.step is not None]
     return StackStatus(stack, phase, min(steps_done, default=None), hosts[0].steps if hosts else None, tuple(hosts))
+
+
+def status_of(hosts: Hosts) -> StackStatus:
+    """As the hosts are now; of a stack that has none, as the run's record has those that are gone."""
+    if views := hosts.states():
+        return stack_status(hosts.stack, views)
+    try:
+        return replace(stack_status(hosts.stack, hosts.left_behind()), phase=ABSENT)
+    except SentenceError as error:
+        return replace(stack_status(hosts.stack, ()), unread=str(error))
 
 
 def _flat(host: HostView) -> dict[str, object]:

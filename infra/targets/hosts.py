@@ -66,6 +66,10 @@ class Hosts(ABC):
     def states(self) -> Sequence[HostView]:
         """Every host, by index; empty where nothing is deployed."""
 
+    def left_behind(self) -> Sequence[HostView]:
+        """Hosts that are gone, as their run's record has them. Raises SentenceError where that cannot be read."""
+        return ()
+
     @abstractmethod
     def run_spec(self) -> RunSpec | None:
         """What the hosts run; None where nothing is deployed."""
@@ -76,7 +80,10 @@ class Hosts(ABC):
         return below(spec.output_directory, spec.run_name) if spec else None
 
     def metrics(self, index: int) -> Iterator[dict[str, float]]:
-        """What the host's training logged of the current run, one mapping per logged step, oldest first."""
+        """What the host's training logged of the current run, one mapping per logged step, oldest first.
+
+        Raises SentenceError where that cannot be read.
+        """
         return iter(())
 
     def logs(self, index: int, follow: bool) -> Iterator[str]:

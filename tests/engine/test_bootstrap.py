@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from infra.artifacts.layout import bundle_key
-from infra.emulators.metadata_server import MetadataServer
+from infra.emulators.bucket_access import BucketAccess
+from infra.emulators.metadata_server import EMAIL, MetadataServer
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.host_software.bundle import MANIFEST, Bundle
 from infra.paths import ROOT, UV
+from infra.targets.foundation.components.identity import BUCKET_ROLES
 from tests.engine.small_store import WHEEL, SmallStore, wheel
 from training.host_status import Phase, read_status
 
@@ -311,12 +313,11 @@ class TestBucket:
             reason = remote.refusal(bundle.hash)
         assert reason.startswith("fetching from gs://bucket/some/prefix: ") and "401" in reason
 
-    def test_an_account_that_may_not_read_the_bucket_is_told_its_role(
-        self, tmp_path: Path, bucket: SmallStore, remote: BootedMachine
-    ) -> None:
+    def test_role_that_is_taken_away_is_named(self, tmp_path: Path, bucket: SmallStore, remote: BootedMachine) -> None:
         bundle = bucket.bundle(bucket.wheelhouse())
         with MetadataServer(token=SECRET) as metadata, self._objects(tmp_path, remote, metadata) as objects:
-            objects.fail(StoreFaultKind.DENIED, "GET", times=99)
+            assert objects.access
+            objects.access.grants = {"bucket": {EMAIL: {"roles/storage.legacyBucketReader"}}}
             reason = remote.refusal(bundle.hash)
         assert "403 for bundle.tar; this host's account needs roles/storage.objectViewer on gs://bucket" in reason
 
@@ -351,6 +352,8 @@ class TestBucket:
         assert reason.startswith("the metadata server gives no token for gs://bucket/some/prefix: ")
 
     def _objects(self, tmp_path: Path, remote: BootedMachine, metadata: MetadataServer) -> ObjectStore:
-        objects = ObjectStore(tmp_path / "buckets", token=SECRET)
+        """With the role that a foundation grants on artifacts."""
+        access = BucketAccess({SECRET: EMAIL}, {"bucket": {EMAIL: {BUCKET_ROLES["artifacts"]}}})
+        objects = ObjectStore(tmp_path / "buckets", access=access)
         remote.environment |= {"GCE_METADATA_HOST": metadata.host, "SLIPWAY_STORAGE_ENDPOINT": objects.url}
         return objects

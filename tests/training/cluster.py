@@ -62,8 +62,10 @@ class LaunchedHost:
 
     @property
     def trainer(self) -> int:
-        """The process that trains; launch has no other child."""
-        return int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text())
+        """The process that trains; launch may have another, which keeps the record of a run in a bucket."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        [trainer] = [child for child in children if b"training.trainer" in Path(f"/proc/{child}/cmdline").read_bytes()]
+        return int(trainer)
 
     @property
     def log(self) -> str:
@@ -123,7 +125,7 @@ class Cluster:
 
     def own_records(self) -> list[list[dict[str, Any]]]:
         """Of a run in a bucket, of which each host keeps its own: the lines of each host, over all starts."""
-        files = sorted(self.directory.glob("host */metrics/host-*.jsonl"))
+        files = sorted(self.directory.glob("host */runs/run/metrics/host-*.jsonl"))
         return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
 
     def clean_up(self) -> None:

@@ -219,6 +219,7 @@ class Lives:
                 for host in cluster.run(spec):
                     assert str(host.status.reason).startswith("nothing left to train"), host.log[-4000:]
             found = _differences(expected, _curves(trial.records(), trial.not_compared), self.length.steps - 1)
+            found = found or _not_kept(trial)
         finally:
             cluster.clean_up()
             self._unmount(disk)
@@ -311,6 +312,21 @@ def _differences(
             for curve, step, value in got
             if values.get((curve, step)) != value
         ]
+    return "; ".join(wrong[:3])
+
+
+def _not_kept(trial: Trial) -> str:
+    """Of the steps that were recorded, those that are not in the bucket as they were done last."""
+    if not trial.bucket:
+        return ""
+    kept = [{line["step"]: line for line in trial.bucket.lines_kept_of(host)} for host in range(HOSTS)]
+    recorded = [{line["step"]: line for line in lines} for lines in trial.records()]
+    wrong = [
+        f"host {host}: step {step:.0f} is not kept"
+        for host in range(HOSTS)
+        for step, line in recorded[host].items()
+        if json.dumps(kept[host].get(step)) != json.dumps(line)  # a number that is none is equal to nothing
+    ]
     return "; ".join(wrong[:3])
 
 

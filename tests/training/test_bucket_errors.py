@@ -96,6 +96,23 @@ def test_of_a_bucket_that_is_lost_no_checkpoint_is_said_to_stand(error: Exceptio
     assert (ending.reason, ending.cause) == (reason, Cause.TRAINING)
 
 
+def test_a_permission_that_is_named_is_followed_by_the_role_that_has_it() -> None:
+    """TensorStore escapes quotes, and cuts the bucket's answer after some 250 characters."""
+    lacks = (
+        "vm@p.iam.gserviceaccount.com does not have storage.objects.delete access to the Google Cloud Storage object."
+    )
+    denied = "Permission 'storage.objects.delete' denied on resource (or it may not exist)."
+    escaped = denied.replace("'", r"\'")
+    body = rf"[http_response_body='{{\n  \"error\": {{\n    \"code\": 403,\n    \"message\": \"{lacks} {escaped}\",\n']"
+    cut = rf"[http_response_body='{{\n  \"error\": {{\n    \"code\": 403,\n    \"message\": \"{lacks[:40]}']"
+    for said in (body, cut):
+        error = ValueError(f"PERMISSION_DENIED: {WRITING}: {lacks} {denied} [http_response_code='403'] {said}")
+        assert of_error(error, None).reason == (
+            f"gs://bucket answers 403: {lacks} {denied.rstrip('.')}; the hosts' account needs roles/storage.objectUser "
+            f"there, which a foundation gives it{STANDS}"
+        )
+
+
 def test_the_bucket_is_found_below_what_maxtext_makes_of_it() -> None:
     error = FileNotFoundError("GCS bucket 'gs://bucket' not found or accessible.")
     error.__cause__ = from_http_status(403, f"{GET}: {DENIED}")

@@ -22,7 +22,7 @@ from tests.training.cluster import (
 )
 from tests.training.emulated_bucket import OUTPUT, EmulatedBucket
 from tests.training.tiny import TINY
-from training import bucket_clients
+from training import bucket_clients, run_objects
 from training.checkpoints import COMMITTED, checkpoint_directory
 from training.endings import Cause
 from training.exit_codes import ExitCode
@@ -59,6 +59,15 @@ def wait_for_checkpoint(bucket: EmulatedBucket, hosts: list[LaunchedHost]) -> No
     wait_until("the first checkpoint", there)
 
 
+def wait_for_records(bucket: EmulatedBucket) -> None:
+    """Of the steps of the first checkpoint, which no start does again."""
+
+    def there(host: int) -> bool:
+        return any(line["step"] >= SAVE_EVERY - 1 for line in bucket.lines_kept_of(host))
+
+    wait_until("the records of both hosts", lambda: there(0) and there(1))
+
+
 @pytest.mark.sample(0)  # a life in test_lives.py has the losses
 def test_a_run_in_a_bucket_ends_by_a_refusal_and_resumes_with_the_losses_of_one_on_a_disk(
     cluster: Cluster, bucket: EmulatedBucket
@@ -75,6 +84,7 @@ def test_a_run_in_a_bucket_ends_by_a_refusal_and_resumes_with_the_losses_of_one_
         assert host.process.returncode == ExitCode.FINISHED, host.log[-3000:]
         assert (host.status.resumed_from, host.status.step) == (saved, longer)
     assert bucket.completed() == longer
+    assert [bucket.lines_kept_of(host) for host in (0, 1)] == cluster.own_records(), "also what was refused at first"
     for host in cluster.run(spec_of(longer)):
         assert host.process.returncode == ExitCode.FINISHED, host.log[-3000:]
         assert str(host.status.reason).startswith(f"nothing left to train: a checkpoint holds {longer} steps")
@@ -106,6 +116,7 @@ def test_what_a_bucket_answers_one_host_ends_both_by_its_name(
     """gcsfs asks six times within 35 s, so the window of a standstill is the usual one; the other limits follow it."""
     hosts = cluster.start(spec_of(1_000_000))
     wait_for_checkpoint(bucket, hosts)
+    wait_for_records(bucket)
     bucket.refuse(kind, whose)
     for host in hosts:
         assert host.end() == ExitCode.FAILED, host.log[-3000:]
@@ -117,6 +128,12 @@ def test_what_a_bucket_answers_one_host_ends_both_by_its_name(
         assert (host.status.phase, host.status.cause) == (Phase.FAILED, cause)
         assert ("; the previous checkpoint stands" in told[index]) == (kind is not StoreFaultKind.LOST)
     assert bucket.completed() > SAVE_EVERY
+    for index in {0, 1} - set(whose):
+        assert bucket.last_word_of(index) == hosts[index].status, "what such a host knew outlives it"
+        assert bucket.lines_kept_of(index) == cluster.own_records()[index]
+    for index in whose:
+        assert bucket.last_word_of(index) is None
+        assert f"slipway: the end of this host's record is not in {OUTPUT}/run yet: it follows" in hosts[index].log
 
 
 CHECKPOINTS = checkpoint_directory(OUTPUT, "run")
@@ -132,9 +149,12 @@ BEGINS = """
 import sys
 from pathlib import Path
 import orbax.checkpoint as ocp
+from etils import epath
 from training.plan import load
+from training.record_keeper import fetch
 from training.trainer import set_spoiled_aside
 plan = load(Path(sys.argv[1]))
+fetch(plan, epath.Path(plan.run))
 set_spoiled_aside(plan)
 with ocp.CheckpointManager(plan.checkpoints) as manager:
     step = manager.latest_step()
@@ -156,15 +176,15 @@ def said_by(process: subprocess.Popen[str]) -> list[str]:
     return said.splitlines()
 
 
-def spoiled_from_seven(directory: Path) -> Path:
+def spoiled_from_seven(record: Path) -> Path:
     """The plan of a run whose record says so."""
-    record = directory / "host-0.jsonl"
     losses = {6: 5.0, 7: 5.0, 8: 5.0}
     lines = [{"step": step, "learning/loss": loss, "learning/param_norm": 30.0} for step, loss in losses.items()]
     lines[1]["learning/param_norm"] = float("inf")
     record.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    plan = Plan(0, 1, "h:1", 1, 1, 9, 64, CHECKPOINTS, "", str(record), 30, 600, 60, 0, 0.0, "", {})
-    return plan.save(directory)
+    numbers = (30, 600, 60, 0, 0.0)
+    plan = Plan(0, 1, "h:1", 1, 1, 9, 64, CHECKPOINTS, "", str(record), *numbers, "", {}, None, f"{OUTPUT}/run")
+    return plan.save(record.parent)
 
 
 def objects(directory: Path) -> set[str]:
@@ -180,10 +200,14 @@ MOVES = {"moved": ("POST", "/moveTo/", True), "copied": ("DELETE", "checkpoints%
 def test_what_a_kill_leaves_of_setting_checkpoints_aside_is_not_resumed_and_the_next_start_finishes_it(
     bucket: EmulatedBucket, tmp_path: Path, how: str
 ) -> None:
-    """A bucket renames no folder: each object is one call, or two, and those of a checkpoint are sent at once."""
+    """A bucket renames no folder: each object is one call, or two, and those of a checkpoint are sent at once.
+
+    The next start is on a new disk, and knows of the bad step from the bucket.
+    """
     assert said_by(python(bucket, 0, SAVES, CHECKPOINTS)) == []
     whole = objects(bucket.checkpoints / "8")
-    plan = spoiled_from_seven(tmp_path)
+    record = tmp_path / "host-0.jsonl"
+    plan = spoiled_from_seven(record)
     method, call, may_move = MOVES[how]
     held = bucket.servers[0].fail(StoreFaultKind.HOLD, method, call, skip=6, times=10**9)
     for server in bucket.servers if not may_move else ():
@@ -195,8 +219,12 @@ def test_what_a_kill_leaves_of_setting_checkpoints_aside_is_not_resumed_and_the_
     left, gone = objects(bucket.checkpoints / "8"), objects(aside / "8")
     assert left and gone and left | gone == whole - {COMMITTED}, "a half each, and none has the mark"
     assert bucket.completed() == 8, "the next restore, of a host that knows nothing of a bad step, is of 7, not of 8"
+    chunks = bucket.run / run_objects.chunks_of(0)
+    chunks.mkdir(parents=True)
+    record.rename(chunks / run_objects.chunk_name(0.0, 0, 6, 8))
     again = python(bucket, 1, BEGINS, str(plan))  # at a server of its own, whose calls nobody holds
     assert said_by(again) == [
+        f"slipway: this host's record is not on its disk: 3 lines of it are from {OUTPUT}/run/metrics/host-0",
         "slipway: the parameter norm of step 7 is inf (the loss was usually 5): "
         f"set aside checkpoint 7, 8 ({OUTPUT}/run/set-aside)",
         "resumes 6 6.0",

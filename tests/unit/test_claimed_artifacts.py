@@ -59,5 +59,5 @@ def test_a_bucket_that_the_stack_names_is_no_matter_of_a_foundation(server: Obje
 def test_a_bucket_that_refuses_is_not_taken_for_one_that_is_not_there(server: ObjectStore) -> None:
     server.fail(StoreFaultKind.DENIED, times=100)
     said = refused()
-    assert "; have it granted (roles/storage.objectAdmin on the bucket), or run `gcloud auth" in said
+    assert "; have it granted (roles/storage.objectUser on the bucket), or run `gcloud auth" in said
     assert "foundation" not in said

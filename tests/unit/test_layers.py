@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LEAVES = {
     "training.run_spec",
     "training.sharding",
+    "training.run_objects",
     "training.step_record",
     "training.exit_codes",
     "training.xla_flags",

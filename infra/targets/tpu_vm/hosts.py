@@ -1,18 +1,19 @@
 """`Hosts` of target tpu-vm: what each host has last reported (infra/vm_hosts/guest_report.py), asked of its node.
 
-Reads, and changes nothing: nodes are the stack's by name and label, whichever clone has asked for them. Refuses to own
-a host's logs and its end, for which nothing is sent to hosts yet. Not run on real hardware.
+What hosts that are gone have left is read where the run is (infra/runs/run_history.py). Reads, and changes nothing:
+nodes are the stack's by name and label, whichever clone has asked for them. Refuses to own a host's logs and its end,
+for which nothing is sent to hosts yet. Not run on real hardware.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from infra import durations
 from infra.names import STACK_LABEL, stack_label
-from infra.runs import run_plan
+from infra.runs import run_history, run_plan
 from infra.stack_file.settings import from_file
 from infra.targets.hosts import Hosts, HostView
 from infra.targets.phases import BOOTING, LOST, RUNNING
@@ -45,8 +46,14 @@ class TpuVmHosts(Hosts):
             self._fresh_until = self._now() + max(_FRESH_S, 2.0 * (1 + self._settings.slices))
         return self._views
 
+    def left_behind(self) -> Sequence[HostView]:
+        return run_history.last_words(self.run_spec())
+
     def run_spec(self) -> RunSpec:
         return run_plan.of_stack(self._settings)
+
+    def metrics(self, index: int) -> Iterator[dict[str, float]]:
+        return run_history.steps(self.run_spec(), index)
 
     def _ask(self) -> list[HostView]:
         settings, label = self._settings, stack_label(self.stack)

@@ -123,7 +123,7 @@ def test_permission_denied(server: ObjectStore, bucket: Store, tmp_path: Path) -
     server.fail(StoreFaultKind.DENIED, "POST")
     sentence = refused(lambda: bucket.put("k", file))
     assert sentence.startswith(f"cannot store {file} as k in gs://bucket: permission denied (")
-    assert "; have it granted (roles/storage.objectAdmin on the bucket), or run `gcloud auth" in sentence
+    assert "; have it granted (roles/storage.objectUser on the bucket), or run `gcloud auth" in sentence
 
 
 def test_a_service_that_stays_away(server: ObjectStore) -> None:

@@ -1,0 +1,173 @@
+"""What is told of a run in a bucket whose hosts are gone: losses, and how each ended. The bucket's server is real."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from infra.artifacts.store import StoreError
+from infra.commands.main import app
+from infra.emulated import STORAGE, TPU
+from infra.emulators.object_store import ObjectStore, StoreFaultKind
+from infra.emulators.tpu_api import TpuApi
+from infra.operate.stack_status import Losses, losses
+from infra.runs import run_history, run_plan
+from infra.runs.records import location
+from infra.stack_file.settings import from_file
+from infra.targets.phases import LOST
+from training import run_objects
+from training.exit_codes import ExitCode
+from training.host_status import HostStatus, Phase
+from training.run_objects import HostStart
+from training.run_spec import RunSpec
+
+STACK, STARTED = "v6e-32", 1764129600.0
+
+
+def line(step: int, loss: float) -> dict[str, Any]:
+    return {"step": float(step), "learning/loss": loss}
+
+
+class LeftBehind:
+    """A run's place in the bucket, as hosts have written it."""
+
+    def __init__(self, root: Path, spec: RunSpec) -> None:
+        self.directory = root / location(spec).removeprefix("gs://")
+
+    def write(self, key: str, text: str) -> None:
+        path = self.directory / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def chunk(self, host: int, started: float, number: int, *lines: dict[str, Any]) -> None:
+        steps = [int(each["step"]) for each in lines]
+        name = run_objects.chunk_name(started, number, steps[0], steps[-1])
+        self.write(f"{run_objects.chunks_of(host)}/{name}", "".join(json.dumps(each) + "\n" for each in lines))
+
+    def start(self, host: int, started: float, resumed_from: int | None = None) -> None:
+        start = HostStart(host, 8, f"worker-{host}", "b" * 16, "10.0.0.1:8482", started, 1000, resumed_from)
+        self.write(run_objects.start_key(host, started), json.dumps(dataclasses.asdict(start)))
+
+    def end(self, host: int, started: float, code: ExitCode, reason: str, step: int) -> None:
+        trained = HostStatus(Phase.TRAINING, started, started, step=step, steps=1000, loss=4.5, saved=step)
+        self.write(run_objects.end_key(host, started), json.dumps(dataclasses.asdict(trained.ended(code, reason))))
+
+
+@pytest.fixture
+def spec() -> RunSpec:
+    return run_plan.of_stack(from_file(STACK))
+
+
+@pytest.fixture
+def server(tmp_path: Path, spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    bucket = spec.output_directory.removeprefix("gs://").partition("/")[0]
+    with ObjectStore(tmp_path / "buckets", (bucket,), page_size=2) as server:
+        monkeypatch.setenv(STORAGE, server.url)
+        yield server
+
+
+@pytest.fixture
+def left(server: ObjectStore, spec: RunSpec) -> LeftBehind:
+    return LeftBehind(server.root, spec)
+
+
+def test_chunks_are_read_in_the_order_of_their_lines_and_a_step_counts_as_it_was_done_last(
+    left: LeftBehind, spec: RunSpec
+) -> None:
+    left.chunk(0, STARTED, 0, line(0, 9.0), line(1, 8.0))
+    left.chunk(0, STARTED + 60, 0, line(2, 7.0), line(3, 7.0), line(2, 6.0))  # left by a start that was killed
+    left.chunk(0, STARTED + 60, 1, line(3, 5.0), {"step": 3.0, "eval/avg_loss": 5.5, "eval/total_loss": 55.0})
+    left.chunk(1, STARTED, 0, line(0, 1.0))
+    left.write("metrics/bad-step-2-host-0.json", "{}")
+    left.write("metrics/host-0/notes.txt", "whatever a person has put there")
+    found = losses(run_history.steps(spec, 0))
+    assert found == Losses(((0, 9.0), (1, 8.0), (2, 6.0), (3, 5.0)), ((3, 5.5),))
+    assert losses(run_history.steps(spec, 1)).train == ((0, 1.0),)
+    assert list(run_history.steps(spec, 2)) == []
+
+
+def test_a_run_in_a_directory_is_read_from_its_file(spec: RunSpec, tmp_path: Path) -> None:
+    here = dataclasses.replace(spec, output_directory=str(tmp_path))
+    record = tmp_path / spec.run_name / "metrics" / "host-0.jsonl"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps(line(0, 9.0)) + "\n" + '{"step": 1.0')
+    assert list(run_history.steps(here, 0)) == [line(0, 9.0)]
+    assert run_history.last_words(here) == []
+
+
+def test_a_host_is_told_of_as_it_ended_its_newest_start(left: LeftBehind, spec: RunSpec) -> None:
+    for started in (STARTED, STARTED + 60):
+        left.start(0, started, resumed_from=7)
+    left.end(0, STARTED, ExitCode.FAILED, "no space left", 5)
+    left.end(0, STARTED + 60, ExitCode.INTERRUPTED, "told to stop; 12 of 1000 steps are saved", 12)
+    (host,) = run_history.last_words(spec)
+    assert (host.index, host.name, host.bundle) == (0, "worker-0", "b" * 16)
+    assert (host.phase, host.step, host.steps, host.loss) == (Phase.INTERRUPTED, 12, 1000, 4.5)
+    assert host.reason == "told to stop; 12 of 1000 steps are saved"
+
+
+def test_a_host_without_a_last_word_is_lost_as_far_as_its_steps_are_recorded(left: LeftBehind, spec: RunSpec) -> None:
+    left.start(0, STARTED)
+    left.chunk(0, STARTED, 0, line(0, 9.0), line(1, 8.0))
+    left.chunk(0, STARTED, 1, line(2, 7.5), {"step": 2.0, "eval/avg_loss": 5.5, "eval/total_loss": 55.0})
+    left.start(10, STARTED, resumed_from=7)
+    left.start(2, STARTED)
+    left.end(2, STARTED, ExitCode.FINISHED, "all done", 1000)
+    left.write(run_objects.end_key(2, STARTED), json.dumps({"phase": "paused", "started": 0.0, "updated": 0.0}))
+    first, later_release, last = run_history.last_words(spec)
+    assert (first.phase, first.step, first.loss) == (LOST, 3, 7.5)
+    assert first.reason == "it is gone, and has said nothing of its end"
+    assert (later_release.index, later_release.phase, later_release.step) == (2, LOST, 0)
+    assert (last.index, last.phase, last.step, last.loss) == (10, LOST, 7, None)
+
+
+def test_where_there_is_no_bucket_there_was_no_run(server: ObjectStore, spec: RunSpec) -> None:
+    assert run_history.last_words(dataclasses.replace(spec, output_directory="gs://elsewhere/x")) == []
+    server.fail(StoreFaultKind.DENIED)
+    with pytest.raises(StoreError, match="permission denied"):
+        run_history.last_words(spec)
+
+
+@pytest.fixture
+def no_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with TpuApi() as api:
+        monkeypatch.setenv(TPU, api.url)
+        yield
+
+
+def said(verb: str, *options: str) -> str:
+    return CliRunner().invoke(app, [verb, STACK, *options]).output
+
+
+@pytest.mark.usefixtures("no_nodes")
+def test_status_and_watch_tell_of_a_run_whose_slices_are_deleted(left: LeftBehind, spec: RunSpec) -> None:
+    for host in (0, 1):
+        left.start(host, STARTED)
+        left.chunk(host, STARTED, 0, *(line(step, 9.0 - step / 10) for step in range(20)))
+    left.end(0, STARTED, ExitCode.INTERRUPTED, "told to stop; 20 of 1000 steps are saved", 20)
+    status = said("status")
+    assert f"{STACK}: absent, step 20 of 1000 (host 1 lost: it is gone, " in status
+    assert "  host 0 · interrupted · step 20/1000 · loss 4.500 · told to stop; 20 of 1000 steps are saved\n" in status
+    assert f"  nothing is deployed; this is how its hosts ended; start it with: make up STACK={STACK}\n" in status
+    found = json.loads(said("status", "--json"))
+    assert (found["phase"], [host["phase"] for host in found["hosts"]]) == ("absent", ["interrupted", "lost"])
+    watch = said("watch")
+    assert f"{STACK} is not deployed; its run ended at step 20 of 1000: host 1 lost: " in watch
+    assert "training loss 9.000 -> 7.100 nats per token" in watch
+    assert f"metrics      {location(spec)}/metrics\n" in watch
+
+
+@pytest.mark.usefixtures("no_nodes")
+def test_a_bucket_that_cannot_be_read_is_said_and_the_stack_is_absent_all_the_same(
+    server: ObjectStore, left: LeftBehind
+) -> None:
+    assert said("status") == f"{STACK}: absent\n  nothing is deployed; start it with: make up STACK={STACK}\n"
+    server.fail(StoreFaultKind.DENIED, times=2)
+    assert "  what its hosts have left is not known: cannot list gs://" in said("status")
+    assert f"stack '{STACK}' has no hosts; start them with: make up STACK={STACK} (what was there is " in said("watch")
