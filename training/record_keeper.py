@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -108,17 +109,15 @@ class RecordKeeper:
         if is_end and status.phase.final:
             self._put(run_objects.end_key(plan.index, plan.started), _json(status))
 
-    def _is_due(self, chunk: bytes, status: HostStatus) -> bool:
-        newest = _step(chunk.splitlines()[-1])
-        return is_due(newest, self._sent_step, status.saved or 0, self._now() - self._sent_at)
+    def _is_due(self, chunk: Chunk, status: HostStatus) -> bool:
+        return is_due(chunk.last, self._sent_step, status.saved or 0, self._now() - self._sent_at)
 
-    def _send(self, chunk: bytes) -> None:
-        plan, lines = self._plan, chunk.splitlines()
-        first, last = _step(lines[0]), _step(lines[-1])
-        name = run_objects.chunk_name(plan.started, self._chunks, first, last)
-        self._put(f"{run_objects.chunks_of(plan.index)}/{name}", chunk.decode())
-        self._record.sent(len(chunk))
-        self._chunks, self._sent_step, self._sent_at = self._chunks + 1, last, self._now()
+    def _send(self, chunk: Chunk) -> None:
+        plan = self._plan
+        name = run_objects.chunk_name(plan.started, self._chunks, chunk.first, chunk.last)
+        self._put(f"{run_objects.chunks_of(plan.index)}/{name}", chunk.text.decode())
+        self._record.sent(chunk)
+        self._chunks, self._sent_step, self._sent_at = self._chunks + 1, chunk.last, self._now()
 
 
 def is_due(newest: int, sent: int, saved: int, waited_s: float) -> bool:
@@ -129,39 +128,60 @@ def is_due(newest: int, sent: int, saved: int, waited_s: float) -> bool:
     return sent < saved - 1 <= newest or waited_s >= EVERY_S
 
 
+@dataclass(frozen=True)
+class Chunk:
+    """Whole lines of a record, whose bytes before `ends` are in the bucket with them."""
+
+    text: bytes
+    ends: int
+
+    @property
+    def first(self) -> int:
+        """Step of the first line."""
+        return _step(self.text[: self.text.index(b"\n")])
+
+    @property
+    def last(self) -> int:
+        return _step(self.text.splitlines()[-1])
+
+
 class KeptRecord:
-    """A host's record of steps, and how many of its bytes are in the bucket: a number in a file beside it."""
+    """A host's record of steps, and how many of its bytes are in the bucket: a number in a file beside it.
+
+    The number is asked for each time: the training's process may have fetched the record meanwhile, and the keeper of a
+    start that was killed may be at its end.
+    """
 
     def __init__(self, record: Path) -> None:
         self._record = record
         self._mark = record.with_suffix(".kept")
-        self._sent = int(self._mark.read_text()) if self._mark.exists() else 0
 
-    def unsent(self) -> bytes:
-        """Whole lines that are new, as many as go into one object."""
+    def unsent(self) -> Chunk | None:
+        """What is new, as much as goes into one object; None where nothing is."""
+        begins = int(self._mark.read_text()) if self._mark.exists() else 0
         try:
             with self._record.open("rb") as file:
-                file.seek(self._sent)
-                lines = file.read(_CHUNK_BYTES)
+                file.seek(begins)
+                text = file.read(_CHUNK_BYTES)
         except FileNotFoundError:
-            return b""
-        return lines[: lines.rfind(b"\n") + 1]
+            return None
+        whole = text[: text.rfind(b"\n") + 1]
+        return Chunk(whole, begins + len(whole)) if whole else None
 
-    def sent(self, count: int) -> None:
-        """So many bytes more. A kill before this leaves lines that are written twice, which says nothing else."""
-        self._sent += count
-        partial = self._mark.with_suffix(".kept.partial")
-        partial.write_text(str(self._sent))
-        partial.replace(self._mark)
+    def sent(self, chunk: Chunk) -> None:
+        """A kill before this leaves lines that are written twice, which says nothing else."""
+        self._replace(self._mark, str(chunk.ends))
 
     def begin_with(self, text: str) -> None:
         """A record that is in the bucket already."""
         self._record.parent.mkdir(parents=True, exist_ok=True)
-        self._sent = 0
-        self.sent(len(text.encode()))
-        partial = self._record.with_suffix(".partial")
+        self._replace(self._mark, str(len(text.encode())))
+        self._replace(self._record, text)
+
+    def _replace(self, path: Path, text: str) -> None:
+        partial = path.with_name(f"{path.name}.partial")
         partial.write_text(text)
-        partial.replace(self._record)
+        partial.replace(path)
 
 
 def fetch(plan: Plan, run: Any) -> None:

@@ -140,6 +140,19 @@ def test_the_next_start_goes_on_where_the_last_one_was_killed_and_order_stays_th
     assert host.chunks() == [[0, 1], [2, 3, 2], [3]]
 
 
+def test_two_keepers_at_once_write_lines_twice_and_leave_none_out(host: RecordingHost) -> None:
+    """That of a start whose launcher was killed is at its end, while the next start's begins."""
+    host.trains(line(0), line(1))
+    record = KeptRecord(host.record)
+    chunk = record.unsent()
+    assert chunk and (chunk.first, chunk.last) == (0, 1)
+    host.keeper().finish()
+    host.trains(line(2))
+    record.sent(chunk)
+    host.keeper().finish()
+    assert host.chunks() == [[0, 1], [2]]
+
+
 def test_a_start_and_its_last_word_are_kept_and_a_start_that_was_killed_has_none(host: RecordingHost) -> None:
     status = HostStatus(Phase.STARTING, STARTED, STARTED, steps=100)
     host.says(status)
@@ -197,7 +210,7 @@ def test_the_newest_start_of_each_host_counts() -> None:
 def test_a_new_disk_has_the_newest_lines_and_does_not_write_them_again(
     host: RecordingHost, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = tmp_path / "run"
+    run, keeper = tmp_path / "run", host.keeper()  # which is there before the training is
     fetch(host.plan, run)
     assert not host.record.exists(), "the run is new"
     (run / CHUNKS).mkdir(parents=True)
@@ -208,11 +221,13 @@ def test_a_new_disk_has_the_newest_lines_and_does_not_write_them_again(
     fetch(host.plan, run)
     assert [int(each["step"]) for each in read_record(host.record)] == list(range(300, 900))
     assert "600 lines of it are from" in capsys.readouterr().out
-    assert KeptRecord(host.record).unsent() == b""
+    assert KeptRecord(host.record).unsent() is None
     before = host.record.read_text()
     host.trains(line(900))
     fetch(host.plan, run)
     assert host.record.read_text() == before + json.dumps(line(900)) + "\n", "a disk that has one keeps it"
+    keeper.finish()
+    assert host.chunks() == [[900]]
 
 
 def test_what_a_bad_step_has_read_is_written_beside_the_checkpoints(host: RecordingHost) -> None:
