@@ -24,6 +24,8 @@ from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import TpuApi
 from infra.emulators.tpu_hosts import booted_cloud
 from infra.emulators.tpu_hosts.fleet import Fleet
+from infra.host_software.wheels.python_made_here import PythonPackError, archive_name, make_archive
+from infra.paths import PYTHONS
 from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import every
 
@@ -47,6 +49,7 @@ def tpu(
         fail(f"{state} cannot hold a state; give a file in a directory that is there")
     if boot:
         os.environ.setdefault(TPU, "http://127.0.0.1")  # else stacks of emulated accelerators are refused
+        _pack_python()
     root = Path(f"{state}.buckets") if state else Path(tempfile.mkdtemp())
     stacks = every(CloudTrainingSettings, skip_unusable=True)
     buckets = emulated_cloud.fill(root, stacks)
@@ -87,6 +90,15 @@ def tpu(
         except KeyboardInterrupt:
             api.close()
     typer.echo("ended" + (f"; its state is in {state}, its buckets in {state}.buckets" if state else ""))
+
+
+def _pack_python() -> None:
+    """For hosts, whose image has none; where it cannot be packed `up` fetches the locked release for them."""
+    if not (PYTHONS / archive_name()).exists():
+        try:
+            make_archive(PYTHONS)
+        except PythonPackError as error:
+            typer.echo(f"hosts get the locked Python: this machine's own cannot be packed ({error})", err=True)
 
 
 def _own(fleet: Fleet) -> str:
