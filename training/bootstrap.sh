@@ -92,7 +92,7 @@ authorize() { # what for
 # Objects of the store: linked from a directory, downloaded from a bucket.
 
 fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not yet checked
-  local key file path prefix refused
+  local key file path prefix
   if [[ "$SLIPWAY_ARTIFACTS" != gs://* ]]; then
     while read -r key file; do
       [[ -f "$SLIPWAY_ARTIFACTS/$key" ]] || fail 1 "$SLIPWAY_ARTIFACTS/$key is missing; build and push the wheelhouse again"
@@ -112,12 +112,8 @@ fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not 
   done >"$work/downloads"
   # In parallel curl says nothing of a refusal, so each transfer reports its own status.
   run curl -fsS --retry 5 --retry-connrefused --parallel --parallel-max 8 -H @<(printf '%s' "$authorization") \
-    --write-out '%{stderr}got %{http_code} %{filename_effective}\n' --config "$work/downloads" && return
-  refused=$(sed -n 's|^got \([013-9][0-9]*\) .*/|\1 for |p' "$errors" | head -n 3 | paste -sd ' ')
-  if [[ " $refused" == *" 403 for "* ]]; then
-    refused+="; this host's account needs roles/storage.objectViewer on gs://${path%%/*}"
-  fi
-  fail 1 "fetching from $SLIPWAY_ARTIFACTS: $refused $(grep -m1 '^curl:' "$errors" || true)"
+    --write-out '%{stderr}got %{http_code} %{filename_effective}\n' --config "$work/downloads" ||
+    fail 1 "fetching from $SLIPWAY_ARTIFACTS: $(sed -n 's|^got \([013-9][0-9]*\) .*/|\1 for |p' "$errors" | head -n 3 | paste -sd ' ') $(grep -m1 '^curl:' "$errors" || true)"
 }
 
 check_sums() { # file of sums, directory; stops with the names of what is not as it should be

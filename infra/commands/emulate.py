@@ -65,7 +65,6 @@ def tpu(
         fail(f"{state} is not a state of this emulator ({error}); delete it or give another")
     with contextlib.ExitStack() as stack:
         stack.enter_context(store)
-        stack.enter_context(google)
         if not state:
             stack.callback(shutil.rmtree, root)
         if boot:
@@ -79,6 +78,7 @@ def tpu(
         typer.echo(f"TPU API emulator: {api.url} shows its state")
         typer.echo(f"in another shell: export {TPU}={api.url} {STORAGE}={store.url}")
         key = Path(f"{state or root}.key.json")
+        stack.enter_context(google)
         google.write_credentials(key)
         stack.callback(key.unlink)
         typer.echo(f"for `slipway doctor` there: export {QUESTIONS}={google.url} GOOGLE_APPLICATION_CREDENTIALS={key}")
