@@ -35,7 +35,7 @@ class Clone:
 
     @classmethod
     def make(cls, directory: Path) -> Clone:
-        copy_tree(directory, ("cache", "artifacts", "installed"))
+        copy_tree(directory, ("cache", "artifacts", "installed", "pythons"))
         return cls(directory)
 
     def stack(self, name: str, training: dict[str, Any] | None = None, **settings: Any) -> None:
