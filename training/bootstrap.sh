@@ -93,7 +93,7 @@ authorize() { # what for
 # Objects of the store: linked from a directory, downloaded from a bucket.
 
 fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not yet checked
-  local key file path prefix refused
+  local key file path prefix
   if [[ "$SLIPWAY_ARTIFACTS" != gs://* ]]; then
     while read -r key file; do
       [[ -f "$SLIPWAY_ARTIFACTS/$key" ]] || fail 1 "$SLIPWAY_ARTIFACTS/$key is missing; build and push the wheelhouse again"
@@ -113,12 +113,14 @@ fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not 
   done >"$work/downloads"
   # In parallel curl says nothing of a refusal, so each transfer reports its own status.
   run curl -fsS --retry 5 --retry-connrefused --parallel --parallel-max 8 -H @<(printf '%s' "$authorization") \
-    --write-out '%{stderr}got %{http_code} %{filename_effective}\n' --config "$work/downloads" && return
-  refused=$(sed -n 's|^got \([013-9][0-9]*\) .*/|\1 for |p' "$errors" | head -n 3 | paste -sd ' ')
-  if [[ " $refused" == *" 403 for "* ]]; then
-    refused+="; this host's account needs roles/storage.objectViewer on gs://${path%%/*}"
+    --write-out '%{stderr}got %{http_code} %{filename_effective}\n' --config "$work/downloads" ||
+    fail 1 "fetching from $SLIPWAY_ARTIFACTS: $(sed -n 's|^got \([013-9][0-9]*\) .*/|\1 for |p' "$errors" | head -n 3 | paste -sd ' ')$(sed -n 's/^curl:/ curl:/p' "$errors" | head -n 1)$(missing_role)"
+}
+
+missing_role() { # what to add to a refusal
+  if grep -q '^got 403 ' "$errors"; then
+    printf '%s' "; this host's account needs roles/storage.objectViewer there, which a foundation gives it"
   fi
-  fail 1 "fetching from $SLIPWAY_ARTIFACTS: $refused $(grep -m1 '^curl:' "$errors" || true)"
 }
 
 # Which bundle: a request that waits cannot be told of another one, so its hosts ask.

@@ -16,12 +16,16 @@ from typing import Annotated
 import typer
 
 from infra.commands.terminal import fail
-from infra.emulated import STORAGE, TPU
+from infra.emulated import QUESTIONS, STORAGE, TPU
 from infra.emulators import emulated_cloud
+from infra.emulators.cloud_projects import CloudProjects
+from infra.emulators.google_apis import GoogleApis
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import TpuApi
 from infra.emulators.tpu_hosts import booted_cloud
 from infra.emulators.tpu_hosts.fleet import Fleet
+from infra.host_software.wheels.python_made_here import PythonPackError, archive_name, make_archive
+from infra.paths import PYTHONS
 from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import every
 
@@ -35,7 +39,7 @@ def emulate() -> None:
 
 @app.command()
 def tpu(
-    port: Annotated[int, typer.Option(min=0, max=65533, help="On 127.0.0.1, buckets on the next; 0 takes any.")] = 8470,
+    port: Annotated[int, typer.Option(min=0, max=65532, help="On 127.0.0.1, buckets on the next; 0 takes any.")] = 8470,
     state: Annotated[Path | None, typer.Option(help="Keep the cloud in this file across starts.")] = None,
     speed: Annotated[float, typer.Option(min=0, help="Its clock runs this much faster; 0 stands still.")] = 1,
     boot: Annotated[bool, typer.Option(help="Hosts of accelerators vcpu-N are processes that boot and train.")] = False,
@@ -45,6 +49,7 @@ def tpu(
         fail(f"{state} cannot hold a state; give a file in a directory that is there")
     if boot:
         os.environ.setdefault(TPU, "http://127.0.0.1")  # else stacks of emulated accelerators are refused
+        _pack_python()
     root = Path(f"{state}.buckets") if state else Path(tempfile.mkdtemp())
     stacks = every(CloudTrainingSettings, skip_unusable=True)
     buckets = emulated_cloud.fill(root, stacks)
@@ -53,8 +58,9 @@ def tpu(
         api.cloud.ledger.hosts_boot = boot
         # At the same place at each start, since a stack's state says at which service its things were made.
         store = ObjectStore(root, buckets, port=port + 1 if port else 0)
+        google = GoogleApis(CloudProjects(cloud=api.cloud), port + 3 if port else 0)
     except OSError as error:
-        fail(f"port {port} and the next one cannot be used ({error.strerror}); give another one with --port")
+        fail(f"port {port} and the three after it cannot be used ({error.strerror}); give another one with --port")
     except (ValueError, KeyError, TypeError) as error:
         fail(f"{state} is not a state of this emulator ({error}); delete it or give another")
     with contextlib.ExitStack() as stack:
@@ -72,6 +78,11 @@ def tpu(
             typer.echo(f"hosts of vcpu-1, vcpu-2 and vcpu-4 boot, {said}")
         typer.echo(f"TPU API emulator: {api.url} shows its state")
         typer.echo(f"in another shell: export {TPU}={api.url} {STORAGE}={store.url}")
+        key = Path(f"{state or root}.key.json")
+        stack.enter_context(google)
+        google.write_credentials(key)
+        stack.callback(key.unlink)
+        typer.echo(f"for `slipway doctor` there: export {QUESTIONS}={google.url} GOOGLE_APPLICATION_CREDENTIALS={key}")
         typer.echo("it has the buckets of the stacks that are here now; after `slipway stack new` start it again")
         typer.echo("written from the documentation, never compared with the real service; Ctrl-C ends it")
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it
@@ -80,6 +91,15 @@ def tpu(
         except KeyboardInterrupt:
             api.close()
     typer.echo("ended" + (f"; its state is in {state}, its buckets in {state}.buckets" if state else ""))
+
+
+def _pack_python() -> None:
+    """For hosts, whose image has none; where it cannot be packed `up` fetches the locked release for them."""
+    if not (PYTHONS / archive_name()).exists():
+        try:
+            make_archive(PYTHONS)
+        except PythonPackError as error:
+            typer.echo(f"hosts get the locked Python: this machine's own cannot be packed ({error})", err=True)
 
 
 def _own(fleet: Fleet) -> str:

@@ -13,8 +13,9 @@ from infra.host_software.bundle import BundleContents, collect
 from infra.host_software.wheels.identity import WheelhouseInputs, wheelhouse_inputs
 from infra.host_software.wheels.locks import LockError, lock_path
 from infra.host_software.wheels.patches import PatchError
+from infra.host_software.wheels.python_made_here import archive_name
 from infra.host_software.wheels.pythons import LOCKED, host_python
-from infra.paths import ROOT, TRAINING, WORK
+from infra.paths import PYTHONS, ROOT, TRAINING, WORK
 from infra.stack_file.settings import SettingsError, Workload
 from training.data.hash_cache import HashCache
 from training.run_spec import RunSpec
@@ -86,4 +87,8 @@ def _inputs(workload: Workload, platform: str, python_archive: str | None, work:
 
 
 def _python_archive(workload: Workload) -> str | None:
-    return workload.python_archive or (None if workload.hosts_have_python else LOCKED)
+    if workload.python_archive or workload.hosts_have_python:
+        return workload.python_archive
+    made_here = PYTHONS / archive_name()
+    # Hosts that are processes of this machine may have its Python, which the emulator packs; no index is asked for it.
+    return str(made_here) if workload.row.emulated and made_here.exists() else LOCKED

@@ -36,7 +36,7 @@ class Clone:
 
     @classmethod
     def make(cls, directory: Path) -> Clone:
-        copy_tree(directory, ("artifacts", "installed"))
+        copy_tree(directory, ("artifacts", "installed", "pythons"))
         programs = directory / ".slipway" / "cache" / "jax"
         programs.parent.mkdir()
         (COMPILED / "jax").mkdir(parents=True, exist_ok=True)

@@ -305,21 +305,16 @@ class TestBucket:
             objects.fail(StoreFaultKind.UNAVAILABLE, "GET", "bundle.tar")
             python_of(remote.bootstrap(bundle.hash))
 
-    def test_refused_token_is_one_sentence_without_the_token(
-        self, tmp_path: Path, bucket: SmallStore, remote: BootedMachine
-    ) -> None:
-        bundle = bucket.bundle(bucket.wheelhouse())
-        with MetadataServer(token=SECRET[::-1]) as metadata, self._objects(tmp_path, remote, metadata):
-            reason = remote.refusal(bundle.hash)
-        assert reason.startswith("fetching from gs://bucket/some/prefix: ") and "401" in reason
-
     def test_role_that_is_taken_away_is_named(self, tmp_path: Path, bucket: SmallStore, remote: BootedMachine) -> None:
         bundle = bucket.bundle(bucket.wheelhouse())
         with MetadataServer(token=SECRET) as metadata, self._objects(tmp_path, remote, metadata) as objects:
             assert objects.access
             objects.access.grants = {"bucket": {EMAIL: {"roles/storage.legacyBucketReader"}}}
             reason = remote.refusal(bundle.hash)
-        assert "403 for bundle.tar; this host's account needs roles/storage.objectViewer on gs://bucket" in reason
+        assert reason == (
+            "fetching from gs://bucket/some/prefix: 403 for bundle.tar; this host's account needs "
+            "roles/storage.objectViewer there, which a foundation gives it"
+        )
 
     def test_a_metadata_server_that_comes_late_is_waited_for(
         self, tmp_path: Path, bucket: SmallStore, remote: BootedMachine
@@ -344,6 +339,14 @@ class TestBucket:
         with MetadataServer(token=token) as metadata, self._objects(tmp_path, remote, metadata):
             metadata.instead[:] = instead
             assert remote.refusal(bundle.hash).startswith(reason)
+
+    def test_refused_token_is_one_sentence_without_the_token(
+        self, tmp_path: Path, bucket: SmallStore, remote: BootedMachine
+    ) -> None:
+        bundle = bucket.bundle(bucket.wheelhouse())
+        with MetadataServer(token=SECRET[::-1]) as metadata, self._objects(tmp_path, remote, metadata):
+            reason = remote.refusal(bundle.hash)
+        assert reason.startswith("fetching from gs://bucket/some/prefix: ") and "401" in reason
 
     def test_no_metadata_server_is_said(self, bucket: SmallStore, remote: BootedMachine) -> None:
         bundle = bucket.bundle(bucket.wheelhouse())

@@ -26,6 +26,7 @@ from infra.doctor.cloud_training import quota_finding
 from infra.doctor.findings import findings
 from infra.doctor.google import of_google
 from infra.emulated import QUESTIONS
+from infra.emulators.google_apis import ACCOUNT, EmulatedProject, GoogleApis
 from infra.emulators.object_store import ObjectStore
 from infra.google_cloud import google_project
 from infra.preview.quota import QuotaNeed
@@ -34,7 +35,6 @@ from infra.stack_file.settings import check
 from infra.targets.foundation import doctor as foundation_doctor
 from infra.targets.foundation.settings import FoundationSettings
 from infra.targets.needs import Finding
-from tests.emulators.google_apis import ACCOUNT, EmulatedProject, GoogleApis
 from tests.engine.clone import ROOT, Clone, said
 from tests.engine.google_plugin import write_executable
 from tests.engine.tpu_cloud import settings_of, shipped

@@ -16,6 +16,7 @@ from infra.doctor import this_machine
 from infra.doctor.cloud_training import quota_finding, training_needs
 from infra.doctor.google import anybody, of_google
 from infra.emulated import QUESTIONS
+from infra.emulators.google_apis import ACCOUNT, EmulatedProject, GoogleApis
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.engine import google_plugin, plugin_version
 from infra.google_cloud import google_project
@@ -28,7 +29,6 @@ from infra.targets.foundation import doctor as foundation_doctor
 from infra.targets.needs import Finding
 from infra.targets.registry import Target
 from infra.targets.tpu_vm import doctor as tpu_vm_doctor
-from tests.emulators.google_apis import ACCOUNT, EmulatedProject, GoogleApis
 from tests.unit.test_tpu_vm_settings import made
 
 OURS = "infra/providers/pulumi-resource-slipway"

@@ -50,9 +50,11 @@ async def serve(directory: Path, answers: Mapping[str, Answer]) -> asyncio.Serve
             lines = await _read(reader, answers)
             copying, gone = asyncio.create_task(_write(writer, lines)), asyncio.create_task(reader.read())
             await asyncio.wait((copying, gone), return_when=asyncio.FIRST_COMPLETED)
-            for task in (copying, gone):
-                task.cancel()
-            await asyncio.gather(copying, gone, return_exceptions=True)
+            copying.cancel()  # without effect once all is written
+            gone.cancel()
+            await asyncio.wait((copying, gone))
+            if not copying.cancelled():
+                copying.result()  # an error of the emulator's own is in the log of init
         writer.close()
 
     return await asyncio.start_unix_server(one, f"\0{_socket(directory)}")

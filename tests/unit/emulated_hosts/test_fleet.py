@@ -28,8 +28,8 @@ from tests.engine.project import until
 PLACE = "projects/p/locations/us-east5-b"
 NODE = f"{PLACE}/nodes/n"
 SUSPEND_S = 3600
-# Says its boot by a guest attribute, and has three services: one runs, one fails as often as `codes` says, and one has
-# an account that nobody makes.
+# Says its boot by a guest attribute, and has two services: one that runs, one that fails as often as `codes` says.
+# A third has an account that nobody makes.
 SCRIPT = """
 set -eu
 units=${SLIPWAY_UNITS:-/etc/systemd/system}

@@ -1,6 +1,9 @@
 """What `slipway doctor` asks of Google, over real HTTP: tokens, a project, APIs, permissions, quotas, buckets.
 
-Owns the answers of one project and the errors of Google's JSON APIs. Refuses to own anything that changes a project.
+Owns the answers and the errors of Google's JSON APIs. Refuses to own what a project has (`EmulatedProject`, and
+cloud_projects.py for the emulated cloud) and anything that changes it, but for what people and scripts use:
+
+    POST /_/refused  {"permissions": ["cloudquotas.quotas.get"]}: whoever asks does not have these
 """
 
 from __future__ import annotations
@@ -47,15 +50,26 @@ class EmulatedProject:
     refused: set[str] = field(default_factory=set[str])
     page_size: int = 2
 
+    def has(self, project: str) -> bool:
+        return project == self.project
+
+    def granted(self, asked: list[str]) -> list[str]:
+        return [name for name in asked if name in self.permissions - self.refused]
+
+    def quota_values(self, project: str, name: str) -> dict[str, int] | None:
+        """As `quotas` has them; None where there is no quota of that name."""
+        del project
+        return self.quotas.get(name)
+
 
 class GoogleApis(HttpEmulator):
     """Context manager around the server."""
 
-    def __init__(self, project: EmulatedProject) -> None:
+    def __init__(self, project: EmulatedProject, port: int = 0) -> None:
         self.project = project
         self.calls: list[str] = []
         self.grants = True  # whether tokens are given
-        super().__init__(_Handler)
+        super().__init__(_Handler, port)
 
     def write_credentials(self, file: Path) -> None:
         """A service account's key, whose tokens this server gives."""
@@ -75,7 +89,7 @@ class GoogleApis(HttpEmulator):
         raise RefusedError(404, f"The emulator does not know {method} {path}.")
 
     def check(self, project: str, permission: str = "", service: str = "") -> None:
-        if project != self.project.project:
+        if not self.project.has(project):
             raise RefusedError(403, "The caller does not have permission")
         self.check_permission(permission, f"projects/{project}")
         if service and service not in self.project.services:
@@ -101,8 +115,7 @@ class GoogleApis(HttpEmulator):
 
     def permissions(self, project: str, body: bytes, **_: Any) -> dict[str, Any]:
         self.check(project)
-        asked = json.loads(body)["permissions"]
-        held = [name for name in asked if name in self.project.permissions]
+        held = self.project.granted(json.loads(body)["permissions"])
         return {"permissions": held} if held else {}
 
     def billing_permissions(self, account: str, body: bytes, **_: Any) -> dict[str, Any]:
@@ -113,10 +126,11 @@ class GoogleApis(HttpEmulator):
 
     def quota(self, project: str, service: str, name: str, **_: Any) -> dict[str, Any]:
         self.check(project, "cloudquotas.quotas.get", "cloudquotas")
-        if name not in self.project.quotas:
+        values = self.project.quota_values(project, name)
+        if values is None:
             raise RefusedError(404, f"QuotaInfo {name} of {service} is not found.")
         rows: list[dict[str, Any]] = []
-        for place, value in self.project.quotas[name].items():
+        for place, value in values.items():
             places: dict[str, Any] = {"applicableLocations": ["us-east5-b", "us-east5-a", "us-east5"]}
             if place != "default":
                 location, *further = place.split()
@@ -157,6 +171,10 @@ class _Handler(EmulatorHandler):
         try:
             if parts.path == "/token":
                 self._send(*self._token(owner))
+                return
+            if parts.path == "/_/refused":
+                owner.project.refused = set(json.loads(body)["permissions"])
+                self._send(200, {})
                 return
             owner.calls.append(f"{self.command} {parts.path}")
             _admit(self.headers.get("Authorization") or "")
