@@ -171,8 +171,8 @@ def test_a_host_goes_on_after_a_preemption(clone: Clone, tmp_path: Path) -> None
         vcpu = Slice(clone, emulator, "vcpu-1")
         saved = vcpu.train_until_preempted()
         vcpu.resume(saved + MORE_STEPS)
-        (losses,) = resumed_losses(emulator, saved)
-        assert list(losses) == list(range(saved, saved + MORE_STEPS))
+        (resumed,) = resumed_losses(vcpu, saved)
+        assert list(resumed) == list(range(saved, saved + MORE_STEPS))
         vcpu.pulumi("destroy")
         nothing_is_left(vcpu)
 
@@ -196,7 +196,7 @@ def test_a_slice_trains_in_an_empty_project_and_goes_on_after_a_preemption(
         assert [host["step"] for host in hosts] == [saved + MORE_STEPS] * 2
         logged = {disk.name for disk in emulator.disks()}
         until(lambda: emulator.hosts_that_logged("slipway: finished") >= logged, "their logs are in Cloud Logging")
-        assert resumed_losses(emulator, saved) == undisturbed_losses(vcpu.spec(), saved, tmp_path / "undisturbed")
+        assert resumed_losses(vcpu, saved) == undisturbed_losses(vcpu.spec(), saved, tmp_path / "undisturbed")
 
         vcpu.pulumi("destroy")
         nothing_is_left(vcpu)
@@ -234,13 +234,15 @@ def nothing_is_left(stack: Slice) -> None:
     assert completed_steps(stack.run / "checkpoints", remote=True) == stack.spec().steps
 
 
-def resumed_losses(emulator: Emulator, saved: int) -> list[dict[int, float]]:
-    """Of each host, from the checkpoint on; their disks know nothing of before."""
+def resumed_losses(vcpu: Slice, saved: int) -> list[dict[int, float]]:
+    """Of each host, from the checkpoint on; what was before it has from the bucket."""
     found: list[dict[int, float]] = []
-    for number, disk in enumerate(emulator.disks()):
+    for number, disk in enumerate(vcpu.emulator.disks()):
         home = disk / "var" / "lib" / "slipway" / "host"
         assert json.loads((home / "status.json").read_text())["resumed_from"] == saved
-        found.append(losses(home, "", number))
+        every = losses(home / "runs", vcpu.run.name, number)
+        assert min(every) < saved, "an earlier host's lines outlive its disk"
+        found.append({step: loss for step, loss in every.items() if step >= saved})
     return found
 
 
