@@ -20,13 +20,13 @@ from infra.paths import ROOT
 
 REPETITIONS = 5
 MEGABYTES = 200
-# Prints the seconds of each save, to its end: [[bucket, disk], ...]. The first of each makes what the others find.
+# Writes the seconds of each save, to its end: [[bucket, disk], ...]. The first of each makes what the others find.
 _SAVES = """
 import json, sys, time
 import jax, numpy
 from maxtext.common import checkpointing
 
-megabytes, repetitions, *directories = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]
+results, megabytes, repetitions, *directories = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:]
 managers = [checkpointing.create_orbax_checkpoint_manager(each, True, True, 1) for each in directories]
 random = numpy.random.default_rng(0)
 state = {f"layer_{n}": jax.numpy.asarray(random.random(megabytes * 25_000, numpy.float32)) for n in range(10)}
@@ -38,17 +38,19 @@ def seconds(manager, step):
     return time.perf_counter() - start
 
 pairs = [[seconds(manager, step) for manager in managers] for step in range(repetitions + 1)]
-print(json.dumps(pairs[1:]))
+with open(results, "w") as file:
+    json.dump(pairs[1:], file)
 """
 
 
 def figures(repetitions: int = REPETITIONS) -> list[Figure]:
     """Needs the hosts' Python in SLIPWAY_HOST_PYTHON."""
     with tempfile.TemporaryDirectory() as name, _bucket(Path(name) / "buckets") as url:
-        command = [os.environ["SLIPWAY_HOST_PYTHON"], "-c", _SAVES, str(MEGABYTES), str(repetitions)]
+        results = Path(name) / "results.json"
+        command = [os.environ["SLIPWAY_HOST_PYTHON"], "-c", _SAVES, str(results), str(MEGABYTES), str(repetitions)]
         command += ["gs://bucket/run/checkpoints", str(Path(name) / "disk" / "checkpoints")]
-        done = subprocess.run(command, env=_environment(url), stdout=subprocess.PIPE, text=True, check=True)
-    bucket, disk = zip(*json.loads(done.stdout.splitlines()[-1]), strict=True)
+        subprocess.run(command, env=_environment(url), stdout=subprocess.DEVNULL, check=True)
+        bucket, disk = zip(*json.loads(results.read_text()), strict=True)
     return [
         figure("bucket_checkpoint_vs_disk", [a / b for a, b in zip(bucket, disk, strict=True)], "x", "<= 2"),
         figure("bucket_checkpoint", bucket, "s", "", megabytes=MEGABYTES),

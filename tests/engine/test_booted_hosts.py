@@ -87,14 +87,14 @@ class Emulator:
         return sorted(self.hosts.iterdir()) if self.hosts.exists() else []
 
 
-def write_stack(clone: Clone, stack: str, steps: int) -> None:
+def write_stack(clone: Clone, stack: str, steps: int, wait: bool = False) -> None:
     """More steps are the same run, since the schedule of the learning rate does not depend on them."""
     document = yaml.safe_load((clone.directory / "stacks" / "Pulumi.v6e-8.yaml").read_text())
     training = TINY | {"checkpoint_period": SAVE_EVERY, "learning_rate_schedule_steps": 1000}
     training |= {"ici_fsdp_parallelism": int(stack.rpartition("-")[2])}
     config = {"accelerator": stack, "steps": steps, "training": training, "tier": "spot"}
     config |= {"project": PROJECT, "fit": "unchecked", "zones": [f"{REGION}-b"]}
-    config |= {"data_options": {"vocab_size": 512}}
+    config |= {"data_options": {"vocab_size": 512}, "wait": wait}
     del document["config"]["slipway:max_usd_per_hour"]  # it costs nothing, but no table says so
     document["config"] |= {f"slipway:{key}": value for key, value in config.items()}
     (clone.directory / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(document))
@@ -121,9 +121,9 @@ class Slice:
         self.emulator.preempt()
         return self.completed()
 
-    def resume(self, steps: int) -> None:
-        """On new hosts with new disks, to the end of the run."""
-        write_stack(self.clone, self.stack, steps)
+    def resume(self, steps: int, wait: bool = False) -> None:
+        """On new hosts with new disks, to the end of the run. wait: `up` does so, for up to half a minute too long."""
+        write_stack(self.clone, self.stack, steps, wait)
         assert "is SUSPENDED (preempted): deleting it, then asking again" in self.pulumi("up")
         until(lambda: all(map(has_finished, self.emulator.disks())), "all hosts have finished")
 
@@ -189,7 +189,7 @@ def test_a_slice_trains_in_an_empty_project_and_goes_on_after_a_preemption(
         make_foundation(clone)
 
         saved = vcpu.train_until_preempted()
-        vcpu.resume(saved + MORE_STEPS)
+        vcpu.resume(saved + MORE_STEPS, wait=True)
         (node,) = emulator.state()["nodes"]
         assert node["hosts"] == [True, True]
         hosts = until(lambda: finished(clone, vcpu.stack), "the hosts' word of it is read")
