@@ -56,7 +56,7 @@ def make_archive(directory: Path, glibc_minor: int = GLIBC_MINOR) -> Path:
     """
     base = Path(sys.base_prefix)
     directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=directory) as name:
+    with tempfile.TemporaryDirectory(dir=directory.resolve()) as name:  # the kernel names files without links
         tree = Path(name) / "python"
         _lay_out(base, tree)
         _bring_libraries(base, tree, glibc_minor)
