@@ -72,7 +72,7 @@ RUNS = {
     "tests/engine/test_wheels_command.py::test_what_is_pushed_to_a_bucket_is_what_a_host_installs": (
         "slipway wheels build",
     ),
-    "tests/engine/test_booted_hosts.py::test_a_slice_boots_installs_trains_and_says_so": ("slipway emulate --boot",),
+    "tests/engine/test_booted_hosts.py::test_a_host_goes_on_after_a_preemption": ("slipway emulate --boot",),
     "tests/engine/test_host_without_python.py::test_it_installs_offline_and_has_every_module": (
         "slipway wheels python",
     ),

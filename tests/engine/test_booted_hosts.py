@@ -165,7 +165,7 @@ def emulated(clone: Clone, directory: Path) -> Iterator[Emulator]:
 
 
 def test_a_host_goes_on_after_a_preemption(clone: Clone, tmp_path: Path) -> None:
-    """From the buckets and the wheelhouse that the emulator has for stacks that it knows."""
+    """With what `slipway emulate tpu --boot` has of buckets and wheelhouses for stacks that it knows."""
     write_stack(clone, "vcpu-1", UNTIL_PREEMPTED)
     with emulated(clone, tmp_path) as emulator:
         vcpu = Slice(clone, emulator, "vcpu-1")

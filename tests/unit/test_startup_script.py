@@ -308,7 +308,7 @@ def test_a_host_that_asks_for_its_bundle_learns_it_once_a_boot(host: BootedHost)
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ("", "fetching from gs://artifacts: 404 for wanted-bundle "),
+        ("", "fetching from gs://artifacts: 404 for wanted-bundle"),
         ("../x\n", f"{WANTED} of gs://artifacts is '../x', which is no bundle; run pulumi up"),
     ],
     ids=["nothing", "no bundle"],
