@@ -88,7 +88,7 @@ class Emulator:
 
 
 def write_stack(clone: Clone, stack: str, steps: int, wait: bool = False) -> None:
-    """More steps are the same run, since the schedule of the learning rate does not depend on them."""
+    """Fewer or more steps are the same run, since the schedule of the learning rate does not depend on them."""
     document = yaml.safe_load((clone.directory / "stacks" / "Pulumi.v6e-8.yaml").read_text())
     training = TINY | {"checkpoint_period": SAVE_EVERY, "learning_rate_schedule_steps": UNTIL_PREEMPTED}
     training |= {"ici_fsdp_parallelism": int(stack.rpartition("-")[2])}
