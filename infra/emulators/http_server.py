@@ -98,6 +98,12 @@ class EmulatorHandler(BaseHTTPRequestHandler):
     wbufsize = -1  # headers and body leave together, and wake the client once
     server: Any
 
+    def handle_expect_100(self) -> bool:
+        """At once: curl waits a second for it before it sends a body of more than a megabyte."""
+        goes_on = super().handle_expect_100()
+        self.wfile.flush()
+        return goes_on
+
     def body(self) -> bytes:
         """The request's body; shorter than its Content-Length where the client has gone."""
         if self.headers.get("Transfer-Encoding") == "chunked":

@@ -120,6 +120,16 @@ def test_a_call_that_is_refused_does_nothing(server: ObjectStore, kind: StoreFau
     assert not (server.root / "bucket" / "k").exists()
 
 
+def test_who_asks_whether_to_send_a_body_is_told_before_it_is_sent(server: ObjectStore) -> None:
+    """As curl and TensorStore do with large ones; they wait a second for it."""
+    head = f"POST /{UPLOAD}?uploadType=media&name=k HTTP/1.1\r\nContent-Length: 7\r\nExpect: 100-continue\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=900) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b"content")
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 def test_an_upload_with_another_md5_is_refused(server: ObjectStore) -> None:
     properties = b'{"name": "k", "md5Hash": "AAAAAAAAAAAAAAAAAAAAAA=="}'
     parts = b"--x\r\n\r\n%s\r\n--x\r\n\r\ncontent\r\n--x--" % properties
