@@ -21,12 +21,9 @@ SMALL = TINY | {"head_dim": 128, "base_emb_dim": 128, "per_device_batch_size": 8
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    """With verdicts of its own, so that what is compiled is compiled here, in an environment that is there."""
+    """It has no verdicts yet, so what is compiled is compiled here, in an environment that is there."""
     wheelhouses.environment(wheelhouses.inputs_of("tpu", STABLE, None, None))
-    made = Clone.make(tmp_path_factory.mktemp("fit") / "clone")
-    (made.directory / ".slipway" / "cache").unlink()
-    (made.directory / ".slipway" / "cache").mkdir()
-    return made
+    return Clone.make(tmp_path_factory.mktemp("fit") / "clone")
 
 
 def write(clone: Clone, stack: str, training: dict[str, Any], **settings: Any) -> None:
