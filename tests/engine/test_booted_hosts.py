@@ -226,9 +226,8 @@ def nothing_is_left(stack: Slice) -> None:
     emulator = stack.emulator
     assert (emulator.state()["requests"], emulator.state()["nodes"]) == ([], [])
     until(lambda: not emulator.processes() and not emulator.disks(), "a deleted node's hosts are gone")
-    kept = {
-        path.relative_to(emulator.buckets).parts[:2] for path in emulator.buckets.glob("*/*/**/*") if path.is_file()
-    }
+    objects = [path.relative_to(emulator.buckets) for path in emulator.buckets.glob("*/**/*") if path.is_file()]
+    kept = {path.parts[:2] for path in objects if path.parts[0] in NAMES.buckets.values()}  # others are shipped stacks'
     artifacts = {(NAMES.artifacts_bucket, kind) for kind in ("bundles", "objects", "wheelhouses")}
     assert kept == artifacts | {(NAMES.checkpoints_bucket, stack.stack)}
     assert completed_steps(stack.run / "checkpoints", remote=True) == stack.spec().steps
