@@ -39,16 +39,16 @@ def boot(
     shared: directories of this machine that hosts with file systems of their own have at the same path.
     """
     tokens = dict[str, str]()
-    # Training's clients send no token where STORAGE_EMULATOR_HOST is set; bootstrap.sh does, to the same objects.
     with HostServices(tokens, port) as services, ObjectStore(store.root, (), tokens=tokens) as guarded:
         endpoints = {
             "SLIPWAY_STORAGE_ENDPOINT": guarded.url,
             "SLIPWAY_SECRETS_ENDPOINT": services.url,
             "SLIPWAY_LOGGING_ENDPOINT": services.url,
-            "STORAGE_EMULATOR_HOST": store.url,  # gcsfs, google-cloud-storage
-            "TENSORSTORE_GCS_HTTP_URL": store.url,
+            "FSSPEC_GCS_ENDPOINT_URL": guarded.url,  # gcsfs; STORAGE_EMULATOR_HOST would have it ask as nobody
+            "API_ENDPOINT_OVERRIDE": guarded.url,  # google-cloud-storage
+            "TENSORSTORE_GCS_HTTP_URL": guarded.url,
         }
         isolated = network.permitted() if isolated is None else isolated
-        servers = (services, guarded, store)
+        servers = (services, guarded)
         with Fleet(api, directory, endpoints, servers, isolated, tokens, shared) as fleet:
             yield BootedCloud(fleet, services)
