@@ -115,8 +115,9 @@ class ObjectStore(HttpEmulator):
         self.sessions: dict[str, _Session] = {}
         self._metadata: dict[tuple[str, str], tuple[dict[str, str], int]] = {}
         self._sums: dict[tuple[str, int, int], tuple[str, str]] = {}
+        root.mkdir(parents=True, exist_ok=True)
         for bucket in buckets:
-            (root / bucket).mkdir(parents=True, exist_ok=True)
+            (root / bucket).mkdir(exist_ok=True)
         super().__init__(_Handler, port)
 
     def close(self) -> None:

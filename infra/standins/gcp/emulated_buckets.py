@@ -19,7 +19,7 @@ _TIMEOUT_S = 60
 
 
 class EmulatedBuckets:
-    """endpoint: of the emulator; empty where there is none, and nothing is done."""
+    """endpoint: of the emulator, with a scheme or, as Go's client has it, without; empty: nothing is done."""
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
@@ -34,7 +34,8 @@ class EmulatedBuckets:
     def _ask(self, method: str, path: str, body: str | None, passed_over: int) -> None:
         if not self._endpoint:
             return
-        connection = http.client.HTTPConnection(urlsplit(self._endpoint).netloc, timeout=_TIMEOUT_S)
+        address = urlsplit(self._endpoint).netloc if "://" in self._endpoint else self._endpoint
+        connection = http.client.HTTPConnection(address, timeout=_TIMEOUT_S)
         try:
             connection.request(method, f"/storage/v1/b{path}", body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
