@@ -13,8 +13,8 @@ import contextlib
 import dataclasses
 import json
 import os
+import platform
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -210,7 +210,7 @@ def _start(plan: Plan, status: HostStatus) -> HostStart:
     return HostStart(
         host=plan.index,
         hosts=plan.count,
-        name=socket.gethostname(),
+        name=platform.node(),
         bundle=plan.bundle,
         coordinator=plan.coordinator,
         started=plan.started,

@@ -63,7 +63,7 @@ class Session:
         work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="slipway-suite-") as scratch:  # another run may write into `work`
             file = Path(scratch, f"{self.name}.jsonl")
-            command = [*self.command, "--results", str(file)]
+            command = [*self.command, f"--results={file}"]  # one word: what is no option tells pytest where it is
             environment = os.environ | dict(self.environment)
             done = subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False)
             lines = file.read_text().splitlines() if file.exists() else []

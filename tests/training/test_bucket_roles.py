@@ -23,7 +23,7 @@ from training.checkpoints import checkpoint_directory
 CHECKPOINTS = checkpoint_directory(OUTPUT, "run")
 START = """
 import sys
-import numpy, orbax.checkpoint as ocp
+import fsspec, numpy, orbax.checkpoint as ocp
 from etils import epath
 from maxtext.utils import gcs_utils
 from training.checkpoints import completed_steps
@@ -42,6 +42,7 @@ def start():
     return f"saved {done}"
 
 for line in sys.stdin:
+    fsspec.filesystem("gs").invalidate_cache()  # a start is a new process, which remembers no listing
     try:
         said = start() if line == "start\\n" else completed_steps(directory, remote=True)
     except Exception as error:
