@@ -23,6 +23,7 @@ from infra.host_software.wheels.python_made_here import make_archive
 from infra.paths import ARTIFACTS, ROOT, TRAINING
 from tests.engine.bare_root import ANY_GLIBC, BareRoot
 from tests.engine.clone import TINY
+from tests.training.cluster import COMPILED
 from training.data.identity import read_manifest
 from training.host_status import Phase, read_status
 from training.run_spec import DataSpec, RunSpec
@@ -90,11 +91,12 @@ def test_zero_egress_of_bootstrap_and_training(tmp_path: Path) -> None:
         "SLIPWAY_HOST_INDEX": "0",
         "SLIPWAY_HOST_COUNT": "1",
         "SLIPWAY_COORDINATOR": "127.0.0.1:29123",
-        "SLIPWAY_CACHE_DIR": str(ROOT / ".slipway" / "cache"),
+        "SLIPWAY_CACHE_DIR": str(COMPILED),
     }
     root = BareRoot(tmp_path / "image" / "root")
     (root.directory / "etc/resolv.conf").write_text(f"{NAMESERVER}\n")
-    binds = (tmp_path, ARTIFACTS, ROOT / ".slipway" / "cache", TRAINING)
+    COMPILED.mkdir(parents=True, exist_ok=True)
+    binds = (tmp_path, ARTIFACTS, COMPILED, TRAINING)
     bootstrap = root.entering(*COMMAND, binds=binds, **environment)
     done = in_namespace(f"{bootstrap} >$WORK/log 2>&1\n{ATTEMPTS}", tmp_path, {})
     assert done.returncode == 0, (tmp_path / "log").read_text()[-3000:] + done.stderr
