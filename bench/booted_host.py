@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
@@ -21,11 +22,13 @@ from infra.emulators.tpu_hosts import booted_cloud
 from infra.emulators.tpu_hosts.fleet import Fleet
 from infra.emulators.tpu_hosts.image import Image
 from infra.emulators.tpu_hosts.init import LABEL
+from infra.emulators.tpu_hosts.view import SharedDirectory
 from infra.host_software import wheelhouses
 from infra.host_software.bundle import BundleContents, collect, put
 from infra.host_software.wheels.locks import STABLE, lock_path
+from infra.host_software.wheels.python_made_here import make_archive
 from infra.labelled_processes import labelled
-from infra.paths import ARTIFACTS, TRAINING
+from infra.paths import ARTIFACTS, PYTHONS, TRAINING
 from infra.vm_hosts.startup_script import HostScript, startup_script
 from tests.emulators.instant import INSTANT
 from tests.training.tiny import TINY
@@ -39,28 +42,32 @@ _PAUSE_S, _DEADLINE_S = 0.2, 600
 
 def figures() -> list[Figure]:
     with tempfile.TemporaryDirectory() as name:
-        script = _script(Path(name) / "runs")
-        seconds = [_boot(Path(name) / str(number), script) for number in range(REPETITIONS)]
+        runs = Path(name) / "runs"
+        runs.mkdir()
+        script, shared = _script(runs), (SharedDirectory(ARTIFACTS), SharedDirectory(runs, is_writable=True))
+        seconds = [_boot(Path(name) / str(number), script, shared) for number in range(REPETITIONS)]
     return [figure("startup_script_to_training", seconds, "s", "<= 20")]
 
 
 def _script(runs: Path) -> str:
     """Of a stack of one host, whose software is in the store of this clone."""
-    wheels = wheelhouses.inputs_of("cpu", STABLE, None, None)
+    wheels = wheelhouses.inputs_of("cpu", STABLE, None, str(make_archive(PYTHONS)))
+    assert wheels.python
     wheelhouses.ensure_built(wheels)
     spec = RunSpec("bench", "run", "cpu", 1, 1, 1, 1_000_000, str(runs), None, TINY)
-    bundle = collect(TRAINING, BundleContents(spec.to_yaml(), wheels.id, lock_path("cpu", STABLE)))
+    lock = lock_path("cpu", STABLE)
+    bundle = collect(TRAINING, BundleContents(spec.to_yaml(), wheels.id, lock, python=wheels.python.sum_line))
     put(bundle, LocalStore(ARTIFACTS))
     host = HostScript("bench", 1, 1, 1, str(ARTIFACTS), bundle.hash)
     return startup_script(host, (TRAINING / "bootstrap.sh").read_text())
 
 
-def _boot(directory: Path, script: str) -> float:
+def _boot(directory: Path, script: str, shared: Sequence[SharedDirectory]) -> float:
     """Seconds, by the clocks of file and process."""
     with (
         TpuApi(Cloud(INSTANT)) as api,
         ObjectStore(directory / "buckets") as store,
-        booted_cloud.boot(api, store, directory / "hosts") as cloud,
+        booted_cloud.boot(api, store, directory / "hosts", shared=shared) as cloud,
     ):
         metadata = {"startup-script": script, "enable-guest-attributes": "TRUE"}
         node = {"acceleratorType": "vcpu-1", "runtimeVersion": "tpu-ubuntu2204-base", "metadata": metadata}
