@@ -18,7 +18,10 @@ def kept_by_every_host() -> None:
 
 
 def _keep(key: str, seconds: float, name: str, backend: object, executable: object) -> None:
-    """In the place of JAX's own: a program that cannot be kept is compiled again at the next start."""
+    """In the place of JAX's own: a program that cannot be kept is compiled again at the next start.
+
+    JAX keeps only what took a second to compile; a start has some thirty smaller programs.
+    """
     try:
         compilation_cache.put_executable_and_time(key, name, executable, backend, int(seconds))  # type: ignore
     except (OSError, jax.errors.JaxRuntimeError) as error:

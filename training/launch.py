@@ -216,9 +216,7 @@ def prepare(
         run=f"{spec.output_directory.rstrip('/')}/{spec.run_name}" if remote else "",
         bundle=environ.get("SLIPWAY_BUNDLE", ""),
     )
-    # JAX keeps only programs that took a second to compile; each start would compile some thirty smaller ones anew.
-    child = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    child |= bucket_clients.environment(options.standstill_s) if remote else {}
+    child = bucket_clients.environment(options.standstill_s) if remote else {}
     # MaxText lets M_<FIELD> variables change a run behind its run spec's back, so they do not reach it.
     child |= {name: value for name, value in environ.items() if not name.startswith("M_")}
     child |= {variable.variable: variable.text for variable in flags if variable.flags}
