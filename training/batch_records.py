@@ -21,10 +21,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import grain.python as grain
+import numpy as np
 import yaml
 from etils import epath
 
-from training import maxtext_imports
+from training import checkpoints, maxtext_imports, text_readers
 from training.checkpoints import is_remote, labels
 from training.loss_judge import BadStep
 from training.plan import Plan, load
@@ -40,6 +41,7 @@ with maxtext_imports.quick():
     from maxtext.input_pipeline.protos import example_pb2
 
 _EXAMPLES: Any = example_pb2  # its classes are made when it is imported
+_PADDING = -1  # where a row has no token of a record
 _NOT_FOLLOWED = ("grain_train_mixture_config_path", "grain_use_elastic_iterator", "enable_rampup_batch_size")
 
 
@@ -60,13 +62,23 @@ def records_of(plan: Plan, step: int, before: int) -> list[ReadRecord]:
     """What the plan's host read for a step, from the newest checkpoint before `before` on. Raises NotTraceableError."""
     config = configuration(plan)
     source = Numbered(grain_data_processing.find_data_files(config.grain_train_files))
-    batches = iter(numbered_batches(config, plan, source))
-    done = _restore(batches, plan, before)
-    batch = next(itertools.islice(batches, step - done, None), None)
-    if batch is None:
-        raise NotTraceableError(f"the data ends before step {step}")
-    numbers = batch["targets"][batch["targets_segmentation"] > 0] - first_number(config)
-    return [ReadRecord(*source.place(int(number)), tokens) for number, tokens in sorted(Counter(numbers).items())]
+    directory: Any = epath.Path(plan.checkpoints)
+    newest = max((label for label in labels(directory, is_remote(plan.checkpoints)) if label < before), default=-1)
+    readers = (checkpoints.readers(directory, newest) if newest >= 0 else None) or plan.count
+    own = text_readers.share(readers, plan.count, plan.index)
+    rows: list[np.ndarray] = []
+    for reader in own.readers:
+        batches = iter(numbered_batches(config, plan, source, reader, readers))
+        if newest >= 0:
+            state = directory / str(newest) / "iter" / f"process_{reader}-of-{readers}.json"
+            batches.set_state(json.loads(state.read_text()))
+        batch = next(itertools.islice(batches, step - newest - 1, None), None)
+        if batch is None:
+            raise NotTraceableError(f"the data ends before step {step}")
+        rows.append(np.where(batch["targets_segmentation"] > 0, batch["targets"] - first_number(config), _PADDING))
+    numbers = own.own(np.concatenate(rows))
+    read = Counter(numbers[numbers != _PADDING])
+    return [ReadRecord(*source.place(int(number)), tokens) for number, tokens in sorted(read.items())]
 
 
 def write(plan: Plan, bad: BadStep, records: Sequence[ReadRecord]) -> str:
@@ -125,7 +137,7 @@ def configuration(plan: Plan) -> SimpleNamespace:
     return config
 
 
-def numbered_batches(config: SimpleNamespace, plan: Plan, source: Any) -> Any:
+def numbered_batches(config: SimpleNamespace, plan: Plan, source: Any, reader: int, readers: int) -> Any:
     """MaxText's `pretrain_preprocessing_pipeline`, and what it is given, with a tokenizer of our own."""
     (column,) = config.train_data_columns
     dataset = grain_data_processing._apply_mapdataset_transforms(
@@ -133,8 +145,8 @@ def numbered_batches(config: SimpleNamespace, plan: Plan, source: Any) -> Any:
         config.enable_data_shuffling,
         config.data_shuffle_seed,
         config.num_epoch,
-        plan.index,
-        plan.count,
+        reader,
+        readers,
         config.grain_num_threads,
         config.grain_prefetch_buffer_size,
     )
@@ -143,7 +155,7 @@ def numbered_batches(config: SimpleNamespace, plan: Plan, source: Any) -> Any:
     numbering: Any = _Numbering(tokenizer, first_number(config))
     dataset = dataset.apply(grain_tokenizer.TokenizeAndChunk(column, config.max_target_length, numbering))
     dataset = dataset.map(input_pipeline_utils.Rekey(dict.fromkeys(("inputs", "targets"), column)))
-    batch = round(config.per_device_batch_size * plan.devices_per_host) * config.gradient_accumulation_steps
+    batch = plan.rows_per_step // readers
     columns = ("inputs", "targets")
     dataset = data_processing_utils.format_and_batch(dataset, config, batch, padding, columns, numbering)
     workers, buffer = config.grain_worker_count, config.grain_per_worker_buffer_size
@@ -153,17 +165,6 @@ def numbered_batches(config: SimpleNamespace, plan: Plan, source: Any) -> Any:
 def first_number(config: SimpleNamespace) -> int:
     """No record has the number of a token that MaxText leaves out of the loss."""
     return int(config.vocab_size)
-
-
-def _restore(batches: Any, plan: Plan, before: int) -> int:
-    """Go to where the newest checkpoint before `before` was in the data; how many steps that is."""
-    directory: Any = epath.Path(plan.checkpoints)
-    good = [label for label in labels(directory, is_remote(plan.checkpoints)) if label < before]
-    if not good:
-        return 0
-    state = directory / str(good[-1]) / "iter" / f"process_{plan.index}-of-{plan.count}.json"
-    batches.set_state(json.loads(state.read_text()))
-    return good[-1] + 1
 
 
 def main(plan_path: Path, bad: BadStep) -> int:

@@ -8,9 +8,11 @@ ones are spoiled (training/loss_judge.py). An object store takes paths of `etils
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 
 COMMITTED = "commit_success.txt"  # orbax-checkpoint, on object stores only
+_POSITION = re.compile(r"process_\d+-of-(?P<readers>\d+)\.json")  # of a reader of the data: grain
 
 
 def checkpoint_directory(output_directory: str, run_name: str) -> str:
@@ -35,6 +37,15 @@ def completed_steps(directory: Path, remote: bool = False, spoiled: int | None =
     """Steps that the newest complete checkpoint holds, of those before `spoiled`; 0 where there is none."""
     good = [label for label in labels(directory, remote) if spoiled is None or label < spoiled]
     return max(good, default=-1) + 1
+
+
+def readers(directory: Path, label: int) -> int | None:
+    """How many read the data of the run of which this is a complete checkpoint; None of data that is made up."""
+    try:
+        found = [_POSITION.fullmatch(entry.name) for entry in (directory / str(label) / "iter").iterdir()]
+    except FileNotFoundError:
+        return None
+    return next((int(position["readers"]) for position in found if position), None)
 
 
 def set_aside(directory: Path, spoiled: int, why: str, remote: bool = False) -> list[int]:

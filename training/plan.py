@@ -43,6 +43,11 @@ class Plan:
     bundle: str = ""  # what this host has installed; empty where nobody says it
 
     @property
+    def rows_per_step(self) -> int:
+        """Of the data, over all hosts."""
+        return self.tokens_per_step // int(self.maxtext["max_target_length"])
+
+    @property
     def held_to(self) -> Bounds:
         return bounds(self.maxtext, self.loss_spike)
 

@@ -33,7 +33,7 @@ from etils import epath
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from training import compiled_programs, maxtext_imports, notice, paces
+from training import checkpoints, compiled_programs, maxtext_imports, notice, paces, text_readers
 from training.bucket_clients import limit_retries
 from training.checkpoints import completed_steps, is_remote, set_aside
 from training.data.prepared import damaged
@@ -184,9 +184,10 @@ def _run(plan: Plan, directory: Path, observer: Observer) -> Ending:
         write_status(directory, observer.progress.status)
         if resumed >= plan.steps:
             return nothing_left(resumed, plan.steps)
+        readers = _readers(plan, resumed)
         observer.start()
         try:
-            _train(plan, observer)
+            _train(plan, observer, readers)
         finally:
             observer.stop()
         if damage := unreadable_data(observer.progress.stop_reason or ""):
@@ -268,11 +269,23 @@ def _with_save_period(plan: Plan, earlier: Measures) -> Plan:
     return dataclasses.replace(plan, maxtext=plan.maxtext | {"checkpoint_period": period.steps})
 
 
-def _train(plan: Plan, observer: Observer) -> None:
+def _readers(plan: Plan, resumed: int) -> int:
+    """How many read the run's text: as many as there were hosts when it began."""
+    directory: Any = epath.Path(plan.checkpoints)
+    readers = (checkpoints.readers(directory, resumed - 1) if resumed else None) or plan.count
+    if readers != plan.count and (refused := text_readers.refusal(readers, plan.count, plan.rows_per_step)):
+        raise BadInputError(refused)
+    return readers
+
+
+def _train(plan: Plan, observer: Observer, readers: int) -> None:
     absl.logging.set_verbosity(absl.logging.INFO)
     logging.getLogger("absl").addHandler(observer)
     with maxtext_imports.quick():
         from maxtext.trainers.pre_train import train
+    if readers != plan.count:
+        print(f"slipway: the text is read as by the {readers} hosts with which the run began", flush=True)
+        text_readers.keep(readers)
     if is_remote(plan.checkpoints):
         limit_retries(plan.standstill_s)
     base = Path(sys.modules["maxtext"].__path__[0]) / "configs" / "base.yml"

@@ -5,11 +5,14 @@ Entry point: writes one file, prints, picks the exit code. What is in the file: 
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
 
+from infra import hardware
 from infra.commands.terminal import fail
+from infra.emulated import TPU
 from infra.names import PLACEHOLDER_PROJECT
 from infra.paths import stack_file
 from infra.preview.new_stack import OWNER, NewStack, text
@@ -42,6 +45,9 @@ def new(
     keys = tuple((name, value) for name, _, value in (text.partition("=") for text in key or ()))
     new_stack = NewStack(accelerator, tuple(zone or ()), slices, tier, variant, project, owner, target, keys)
     path = stack_file(new_stack.name)
+    emulated = hardware.find(accelerator).emulated
+    if emulated:
+        os.environ.setdefault(TPU, "http://127.0.0.1")  # its emulator starts once the file is there
     try:
         written = text(new_stack)
         stack_settings.from_text(new_stack.name, written)
@@ -49,4 +55,9 @@ def new(
             file.write(written)
     except FileExistsError:
         fail(f"stacks/{path.name} is there already; remove it, or give another --variant")
-    typer.echo(f"stacks/{path.name} is written; see what it would cost: slipway preview {new_stack.name}")
+    then = (
+        "start its cloud: slipway emulate tpu --boot"
+        if emulated
+        else f"see what it would cost: slipway preview {new_stack.name}"
+    )
+    typer.echo(f"stacks/{path.name} is written; {then}")

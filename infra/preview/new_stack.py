@@ -49,6 +49,20 @@ MODELS = (
 )
 
 
+# What hosts without an accelerator train: a step takes a fraction of a second, and a checkpoint is soon there.
+_SMALL = (
+    ("base_emb_dim", 128),
+    ("base_mlp_dim", 512),
+    ("base_num_decoder_layers", 2),
+    ("base_num_query_heads", 4),
+    ("base_num_kv_heads", 4),
+    ("head_dim", 32),
+    ("per_device_batch_size", 1),
+    ("max_target_length", 256),
+    ("checkpoint_period", 50),
+)
+
+
 @dataclass(frozen=True)
 class NewStack:
     """`tier` as the stack file spells it; zones in the order to try them; `keys` are more of the target's, as YAML."""
@@ -87,7 +101,7 @@ def text(stack: NewStack) -> str:
     only_previews = "; this one only previews" if stack.project == PLACEHOLDER_PROJECT else ""
     entries: list[tuple[str, object, str]] = [  # those without a value, or not the target's, are left out
         ("target", target.name, ""),
-        ("project", stack.project, f"yours{only_previews}"),
+        ("project", stack.project, "any name" if row.emulated else f"yours{only_previews}"),
         ("owner", stack.owner, "labels what is billed"),
         ("accelerator", stack.accelerator, size + (" a slice" if several else "")),
         ("slices", stack.slices if several else None, f"{row.chips * stack.slices:,} chips"),
@@ -96,20 +110,26 @@ def text(stack: NewStack) -> str:
         ("max_usd_per_hour", _limit(row, stack), ""),
         ("steps", 1000, ""),
         ("data", "synthetic", ""),
+        ("fit", "unchecked" if row.emulated else None, "no compiler knows its memory"),
     ]
     own = dict(stack.keys)
     entries = [entry for entry in entries if entry[0] in known and entry[0] not in own and entry[1] is not None]
     entries += [(key, value, "") for key, value in own.items()]
     lines = [_line(f"  slipway:{key}: {value}", note) for key, value, note in entries]
-    mesh = "fsdp over the chips of a slice" + (", data parallel over slices" if several else "")
-    model = model_for(row)
-    lines += [
-        "  slipway:training:",
-        _line(f"    model_name: {model.name}", mesh),
-        f"    per_device_batch_size: {_batch(model, row, stack.slices)}",
-        "    max_target_length: 2048",
-    ]
+    lines += ["  slipway:training:", *_training(row, stack.slices)]
     return "\n".join((f"encryptionsalt: {SALT}", "config:", *lines)) + "\n"
+
+
+def _training(row: Accelerator, slices: int) -> list[str]:
+    model = model_for(row)
+    sized = (
+        ("model_name", model.name),
+        ("per_device_batch_size", _batch(model, row, slices)),
+        ("max_target_length", 2048),
+    )
+    (first, *others) = (f"    {key}: {value}" for key, value in (_SMALL if row.emulated else sized))
+    mesh = "fsdp over the chips of a slice" + (", data parallel over slices" if slices > 1 else "")
+    return [_line(first, mesh), *others]
 
 
 def _first_target(row: Accelerator) -> TargetContract[Any, Any]:

@@ -126,6 +126,11 @@ class Slice:
         write_stack(self.clone, self.stack, steps, wait)
         assert "is SUSPENDED (preempted): deleting it, then asking again" in self.pulumi("up")
         until(lambda: all(map(has_finished, self.emulator.disks())), "all hosts have finished")
+        until(lambda: self.shown() == {("finished", steps)}, "the emulator's page shows it of every host")
+
+    def shown(self) -> set[tuple[str, int]]:
+        """Phases and steps of all hosts."""
+        return {(host["phase"], host["step"]) for host in self.emulator.state()["hosts"]}
 
     @property
     def run(self) -> Path:

@@ -166,6 +166,7 @@ def written(by_room: Mapping[str, Room]) -> str:
 
 def measure() -> tuple[int, dict[str, Room]]:
     """The suite's exit code, and what it covers."""
+    subprocess.run(["tools/host-env.sh"], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)  # a fresh clone has none
     with tempfile.TemporaryDirectory(prefix="slipway-coverage-") as scratch:
         folder = Path(scratch, "measured")
         starts = prepare(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def test_each_token_of_a_batch_is_of_the_record_that_is_said(plan: Plan) -> None
     config = configuration(plan)
     files = grain_data_processing.find_data_files(config.grain_train_files)
     texts, (tokenizer, _) = grain.ArrayRecordDataSource(files), data_processing_utils.get_tokenizer_and_pad_id(config)
-    numbered = iter(numbered_batches(config, plan, Numbered(files)))
+    numbered = iter(numbered_batches(config, plan, Numbered(files), plan.index, plan.count))
     for batch, numbers in itertools.islice(zip(maxtexts_own(plan), numbered, strict=False), STEPS):
         for tokens, own in zip(batch["targets"], numbers["targets"] - first_number(config), strict=True):
             for number in {int(number) for number in own if number >= 0}:
@@ -104,6 +105,25 @@ def test_from_a_checkpoint_on_it_is_what_it_is_from_the_first_step_on(plan: Plan
     state.write_text(json.dumps(batches.get_state()))
     assert records_of(plan, 30, 30) == expected
     assert sum(record.tokens for record in expected) > 0
+
+
+def test_of_one_host_in_the_place_of_two_it_is_what_both_read(plan: Plan) -> None:
+    hosts = [dataclasses.replace(plan, index=index) for index in range(HOSTS)]
+    for host in hosts:
+        batches = iter(numbered_batches(configuration(plan), plan, Numbered(files_of(plan)), host.index, HOSTS))
+        next(batches)
+        state = Path(plan.checkpoints, "0", "iter", f"process_{host.index}-of-{HOSTS}.json")
+        state.parent.mkdir(parents=True, exist_ok=True)
+        state.write_text(json.dumps(batches.get_state()))
+    one = dataclasses.replace(plan, index=0, count=1, devices_per_host=HOSTS * DEVICES)
+    together = Counter[tuple[str, int]]()
+    for host in hosts:
+        together.update({(each.file, each.record): each.tokens for each in records_of(host, 9, 1)})
+    assert {(each.file, each.record): each.tokens for each in records_of(one, 9, 1)} == together
+
+
+def files_of(plan: Plan) -> list[str]:
+    return grain_data_processing.find_data_files(configuration(plan).grain_train_files)
 
 
 def test_what_is_not_followed_is_refused(plan: Plan) -> None:

@@ -27,6 +27,7 @@ from tests.training.cluster import (
     heldout_losses,
     losses,
     plain_environment,
+    record,
     wait_until,
 )
 from tests.training.small_disk import SmallDisk
@@ -130,6 +131,25 @@ def test_run_with_nothing_left_exits_0_at_once(straight: Straight, cluster: Clus
         assert (host.process.returncode, host.status.phase, host.status.step) == (0, Phase.FINISHED, STEPS)
         assert host.status.reason == f"nothing left to train: a checkpoint holds {STEPS} steps, and steps is {STEPS}"
         assert "slipway: 2 hosts" not in host.log, "no training was started"
+
+
+def test_half_of_the_hosts_go_on_with_the_same_batches(straight: Straight, cluster: Cluster, data: DataSpec) -> None:
+    output = cluster.directory / "out"
+    shutil.copytree(straight.output, output)
+    resumed = 2 * SAVE_EVERY + 1
+    for label in labels(output / "run" / "checkpoints"):
+        if label >= resumed:
+            shutil.rmtree(output / "run" / "checkpoints" / str(label))
+    before = len(record(output, "run", 0))
+    [host] = cluster.run(spec_of(output, data, hosts=1, per_device_batch_size=2))
+    assert (host.process.returncode, host.status.resumed_from) == (ExitCode.FINISHED, resumed), host.log[-3000:]
+    again = {
+        line["step"]: line["learning/loss"] for line in record(output, "run", 0)[before:] if "learning/loss" in line
+    }
+    assert sorted(again) == list(range(resumed, STEPS))
+    reference = losses(straight.output, "run")
+    for step, loss in again.items():
+        assert loss == pytest.approx(reference[step], abs=1e-3), step
 
 
 @pytest.mark.sample(0)  # a life in test_lives.py has the losses, and a stop of `local` the words

@@ -16,6 +16,7 @@ from infra import hardware, paths
 from infra.commands import preview
 from infra.commands import stack as stack_command
 from infra.commands.main import app
+from infra.emulated import TPU
 from infra.hardware import Api
 from infra.paths import STACKS
 from infra.preview import compare, planned_changes
@@ -221,6 +222,19 @@ def test_stack_new_writes_one_that_previews_and_never_overwrites(
         refused = CliRunner().invoke(app, ["stack", "new", *wrong])
         assert refused.exit_code == 2
         assert message in refused.output
+
+
+def test_stack_new_writes_one_that_trains_in_the_emulated_cloud(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_command, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")  # pyright: ignore
+    monkeypatch.setenv(TPU, "")  # so that what the command sets is taken back
+    monkeypatch.delenv(TPU)
+    done = CliRunner().invoke(app, ["stack", "new", "vcpu-2", "--zone", "us-east5-b", "--tier", "spot"])
+    assert done.exit_code == 0, done.output
+    assert done.output.endswith("Pulumi.vcpu-2.spot.yaml is written; start its cloud: slipway emulate tpu --boot\n")
+    vcpu = from_text("vcpu-2.spot", (tmp_path / "Pulumi.vcpu-2.spot.yaml").read_text())
+    assert isinstance(vcpu, TpuVmSettings) and vcpu.row.emulated and vcpu.fit == "unchecked"
 
 
 def test_stack_new_writes_only_keys_that_the_target_has() -> None:

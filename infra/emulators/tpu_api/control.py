@@ -31,6 +31,7 @@ Owns the names of these calls and what the page is told. Refuses to own what the
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 from collections.abc import Callable
@@ -40,9 +41,11 @@ from typing import Any, Protocol
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.cloud import Cloud
 from infra.emulators.tpu_api.faults import Call, Fault, FaultKind
+from infra.emulators.tpu_api.levers import instance_name
 from infra.emulators.tpu_api.pools import QuotaTier, ZoneRefusal, quota_unit
-from infra.emulators.tpu_api.records import GuestAttribute, NodeState
+from infra.emulators.tpu_api.records import GuestAttribute, Node, NodeState
 from infra.hardware import find
+from infra.targets.phases import BOOTING
 from infra.tiers import Tier
 
 
@@ -62,6 +65,7 @@ class Emulator(Protocol):
 
 
 _RECENT = 60
+_SHOWN_OF_HOSTS = ("phase", "reason", "step", "steps", "loss", "tokens_per_s", "updated")
 _JSON = "application/json"
 
 
@@ -93,6 +97,7 @@ def state(api: Emulator) -> dict[str, Any]:
         "speed": api.speed,
         "requests": [_request(api, name) for name in sorted(ledger.requests)],
         "nodes": [_node(api, name) for name in sorted(ledger.nodes)],
+        "hosts": [host for name in sorted(ledger.nodes) for host in _booted_hosts(api, name)],
         "capacities": _capacities(api),
         "quotas": _quotas(api),
         "reservations": _reservations(api),
@@ -138,6 +143,21 @@ def _node(api: Emulator, name: str) -> dict[str, Any]:
         "maintenance": node.maintenance.get("windowStartTime", ""),
         "labels": dict(node.message.labels),
     }
+
+
+def _booted_hosts(api: Emulator, name: str) -> list[dict[str, Any]]:
+    """What the hosts of a node have said last of their training; none of a node whose hosts are pretended or off."""
+    node = api.cloud.ledger.nodes[name]
+    if node.state is not NodeState.READY or not api.cloud.ledger.boots(node.accelerator):
+        return []
+    return [_booted_host(api, node, worker) for worker in range(len(node.hosts))]
+
+
+def _booted_host(api: Emulator, node: Node, worker: int) -> dict[str, Any]:
+    name, report = instance_name(node, worker), api.cloud.levers.report(node, worker)
+    status = api.cloud.levers.status_of(name) or (report.status if report else None)
+    shown = dataclasses.asdict(status) if status else {"phase": report.phase if report else BOOTING}
+    return {key: shown.get(key) for key in _SHOWN_OF_HOSTS} | {"name": name, "node": node.name.rpartition("/")[2]}
 
 
 def _named(name: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
+from collections.abc import Callable
 
 from infra.emulators.tpu_api import checks, messages
 from infra.emulators.tpu_api.checks import Place
@@ -24,6 +25,7 @@ from infra.emulators.tpu_api.transitions import Transitions
 from infra.hardware import families
 from infra.tiers import Tier
 from infra.vm_hosts import guest_report
+from training.host_status import HostStatus
 
 
 class Levers:
@@ -32,6 +34,8 @@ class Levers:
     def __init__(self, ledger: Ledger, transitions: Transitions) -> None:
         self.ledger = ledger
         self.transitions = transitions
+        # Of a host that boots, by its instance's name: as it writes it for itself, which is more often than it reports.
+        self.status_of: Callable[[str], HostStatus | None] = lambda instance: None
 
     # --- requests and nodes ---
 
@@ -71,9 +75,15 @@ class Levers:
 
     def is_ready(self, node: Node, worker: int) -> bool:
         if self.ledger.boots(node.accelerator):
-            said = [each.value for each in node.hosts[worker].attributes if _key(each) == _key(self.ledger.host_ready)]
-            return bool(guest_report.readiness(said, "").ready)
+            return bool(guest_report.readiness(self._said(node, worker), "").ready)
         return node.hosts[worker].says(self.ledger.host_ready) in self.guest_attributes(node, worker)
+
+    def report(self, node: Node, worker: int) -> guest_report.Report | None:
+        """What a host has said last of its training."""
+        return next(filter(None, map(guest_report.parse, self._said(node, worker))), None)
+
+    def _said(self, node: Node, worker: int) -> list[str]:
+        return [each.value for each in node.hosts[worker].attributes if _key(each) == _key(self.ledger.host_ready)]
 
     def set_host_ready(self, node: str, worker: int | None = None, ready: bool = True) -> None:
         """A host, or all of a node, publishes that it is ready, or takes it back."""

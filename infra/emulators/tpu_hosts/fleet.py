@@ -23,9 +23,11 @@ from infra.emulators.tpu_hosts.host import POWER_OFF_S, CloudAccess, EmulatedHos
 from infra.emulators.tpu_hosts.identity import HostIdentity, identity
 from infra.emulators.tpu_hosts.network import Bridge
 from infra.emulators.tpu_hosts.view import SharedDirectory
+from training.host_status import read_status
 
 _BROKEN = (NodeState.REPAIRING, NodeState.UNKNOWN)  # the machine below its hosts is; their disks are not
 _PAUSE_S = 0.1
+_STATUS = Path("var", "lib", "slipway", "host")  # where hosts write how far they are: infra/vm_hosts/startup.sh
 
 
 @dataclass
@@ -69,6 +71,7 @@ class Fleet:
         self._root = self._make_root() if self.has_roots else None
         ledger = self.api.cloud.ledger
         ledger.hosts_boot, ledger.hosts_on_loopback = True, not self.isolated
+        self.api.cloud.levers.status_of = lambda instance: read_status(self.directory / instance / _STATUS)
         self._running = dict[str, _Running]()
         self._off = dict[str, EmulatedHost]()  # they have a disk until their node is deleted
         self._ends = threading.Event()
