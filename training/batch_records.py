@@ -25,10 +25,11 @@ import numpy as np
 import yaml
 from etils import epath
 
-from training import checkpoints, maxtext_imports, text_readers
+from training import checkpoints, maxtext_imports
 from training.checkpoints import is_remote, labels
 from training.loss_judge import BadStep
 from training.plan import Plan, load
+from training.reader_shares import share
 
 with maxtext_imports.quick():
     import maxtext
@@ -65,7 +66,7 @@ def records_of(plan: Plan, step: int, before: int) -> list[ReadRecord]:
     directory: Any = epath.Path(plan.checkpoints)
     newest = max((label for label in labels(directory, is_remote(plan.checkpoints)) if label < before), default=-1)
     readers = (checkpoints.readers(directory, newest) if newest >= 0 else None) or plan.count
-    own = text_readers.share(readers, plan.count, plan.index)
+    own = share(readers, plan.count, plan.index)
     rows: list[np.ndarray] = []
     for reader in own.readers:
         batches = iter(numbered_batches(config, plan, source, reader, readers))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -70,11 +71,15 @@ class RunSpec:
         return self.hosts * self.devices_per_host
 
     @property
+    def rows_per_step(self) -> int:
+        """Of the global batch: sequences of `max_target_length` tokens."""
+        batch = float(cast(float, self.maxtext["per_device_batch_size"])) * self.devices
+        return round(batch) * int(cast(int, self.maxtext.get("gradient_accumulation_steps") or 1))
+
+    @property
     def tokens_per_step(self) -> int:
         """Tokens of the global batch, padding counted."""
-        batch = float(cast(float, self.maxtext["per_device_batch_size"])) * self.devices
-        accumulation = int(cast(int, self.maxtext.get("gradient_accumulation_steps") or 1))
-        return round(batch) * accumulation * int(cast(int, self.maxtext["max_target_length"]))
+        return self.rows_per_step * int(cast(int, self.maxtext["max_target_length"]))
 
     def to_yaml(self) -> str:
         document = {"version": VERSION, **dataclasses.asdict(self), "maxtext": dict(sorted(self.maxtext.items()))}
@@ -93,6 +98,12 @@ _NOT_IDENTITY = frozenset(
 )  # fmt: skip
 
 
+_OF_HOSTS = re.compile(
+    r"slices|hosts_per_slice|devices_per_host"
+    r"|training\.(per_device_batch_size|gradient_accumulation_steps|(ici|dcn)_[a-z_]+_parallelism)"
+)
+
+
 def identity(spec: RunSpec) -> dict[str, Any]:
     """The settings that make two runs the same run, flat, for hashing and for showing differences.
 
@@ -106,6 +117,15 @@ def identity(spec: RunSpec) -> dict[str, Any]:
         "data": spec.data.content if spec.data else "synthetic",
     }
     return flat | {f"training.{key}": value for key, value in spec.maxtext.items() if key not in _NOT_IDENTITY}
+
+
+def on_any_hosts(of_a_run: Mapping[str, Any]) -> dict[str, Any]:
+    """An identity with the rows of a step in the place of the hosts that train them, and of their mesh."""
+    hosts = {key: value for key, value in of_a_run.items() if _OF_HOSTS.fullmatch(key)}
+    devices = hosts["slices"] * hosts["hosts_per_slice"] * hosts["devices_per_host"]
+    rows = round(hosts["training.per_device_batch_size"] * devices)
+    rows *= hosts.get("training.gradient_accumulation_steps") or 1
+    return {key: value for key, value in of_a_run.items() if key not in hosts} | {"rows_per_step": rows}
 
 
 def default_run_name(spec: RunSpec) -> str:

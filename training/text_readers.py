@@ -2,8 +2,8 @@
 
 A reader cuts its share of the records into rows, and its position is in each checkpoint: with another number of them
 another text would follow. So half of the hosts have two readers each, twice as many share one, and the global batch is
-the same, row by row. Owns which rows a host reads. Refuses to own how a reader reads: MaxText's input pipeline does,
-which is told that it is on one of so many hosts.
+the same, row by row. Owns how MaxText comes to read so. Refuses to own which rows are a host's (reader_shares.py) and
+how a reader reads: MaxText's input pipeline does, which is told that it is on one of so many hosts.
 """
 
 from __future__ import annotations
@@ -16,38 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-
-@dataclass(frozen=True)
-class Share:
-    """What of the readers one host has: all rows of several, or a `part` of the rows of one that `parts` hosts have."""
-
-    readers: range
-    part: int = 0
-    parts: int = 1
-
-    def own(self, rows: Any) -> Any:
-        """Of an array with the rows of `readers`."""
-        each = len(rows) // self.parts
-        return rows[self.part * each : (self.part + 1) * each]
-
-
-def share(readers: int, hosts: int, host: int) -> Share:
-    """Of hosts that `refusal` does not refuse."""
-    if readers >= hosts:
-        each = readers // hosts
-        return Share(range(host * each, (host + 1) * each))
-    parts = hosts // readers
-    return Share(range(host // parts, host // parts + 1), host % parts, parts)
-
-
-def refusal(readers: int, hosts: int, rows: int) -> str | None:
-    """One sentence for hosts that cannot have what is read for a step, which is `rows` rows; None where they can."""
-    began = f"the run began with {readers} hosts, each of which read a share of the text"
-    if readers % hosts and hosts % readers:
-        return f"{began}; {hosts} cannot have equal parts of that: take a number that divides {readers}, or a multiple"
-    if rows % max(readers, hosts):
-        return f"{began}; {rows} rows a step are not the same number for each: raise per_device_batch_size"
-    return None
+from training.reader_shares import Share, share
 
 
 def keep(readers: int) -> None:

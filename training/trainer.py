@@ -54,6 +54,7 @@ from training.loss_judge import BadStep, bad_step_of
 from training.maxtext_config import command_line
 from training.metrics import Listeners, Observer
 from training.plan import Plan, load
+from training.reader_shares import refusal
 from training.record_keeper import fetch
 from training.save_period import SavePeriod, derived
 from training.standstill import Measures, Pace, Standstill
@@ -273,7 +274,7 @@ def _readers(plan: Plan, resumed: int) -> int:
     """How many read the run's text: as many as there were hosts when it began."""
     directory: Any = epath.Path(plan.checkpoints)
     readers = (checkpoints.readers(directory, resumed - 1) if resumed else None) or plan.count
-    if readers != plan.count and (refused := text_readers.refusal(readers, plan.count, plan.rows_per_step)):
+    if readers != plan.count and (refused := refusal(readers, plan.count, plan.rows_per_step)):
         raise BadInputError(refused)
     return readers
 

@@ -24,7 +24,8 @@ from infra.artifacts.store import NoObjectError, Store, StoreError, put_bytes
 from infra.paths import ROOT
 from infra.runs.code_state import code_state
 from infra.targets.places import below
-from training.run_spec import RunSpec, differences, identity
+from training.reader_shares import refusal
+from training.run_spec import RunSpec, differences, identity, on_any_hosts
 
 RECORD = "record.json"
 STARTS = "starts/"
@@ -42,12 +43,14 @@ def read(spec: RunSpec) -> dict[str, Any] | None:
 
 
 def conflict(record: dict[str, Any] | None, spec: RunSpec) -> str | None:
-    """One sentence if the run's name belongs to other settings."""
+    """One sentence if the run's name belongs to other settings, or these hosts cannot read its text in its batches."""
     if record is None:
         return None
-    changed = differences(record["identity"], identity(spec))
+    began = record["identity"]
+    changed = differences(on_any_hosts(began), on_any_hosts(identity(spec)))
     if not changed:
-        return None
+        readers = began["slices"] * began["hosts_per_slice"]
+        return refusal(readers, spec.hosts, spec.rows_per_step) if spec.data and readers != spec.hosts else None
     return (
         f"run '{spec.run_name}' belongs to other settings ({'; '.join(changed)}); "
         f"give another run_name, leave run_name out, or take the settings back"

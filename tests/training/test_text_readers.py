@@ -17,8 +17,9 @@ from tests.training.tiny import TINY, prepared_text
 from training.batch_records import configuration
 from training.maxtext_config import HostFiles, maxtext_arguments
 from training.plan import Plan
+from training.reader_shares import Share, refusal, share
 from training.run_spec import RunSpec
-from training.text_readers import Share, as_by, refusal, share
+from training.text_readers import as_by
 
 ROWS = 4
 

@@ -28,6 +28,7 @@ LEAVES = {
     "training.data.hash_cache",
     "training.data.prepared",
     "training.maxtext_config",
+    "training.reader_shares",
 }
 
 

@@ -18,7 +18,7 @@ from infra.runs import records
 from infra.runs.records import Installed
 from infra.runs.run_plan import run_spec
 from infra.stack_file.settings import from_file
-from training.run_spec import RunSpec
+from training.run_spec import DataSpec, RunSpec
 
 INSTALLED = Installed("w", "b")
 
@@ -67,6 +67,23 @@ def test_another_model_does_not_get_the_name_of_a_run(spec: RunSpec, root: Path)
     with pytest.raises(StoreError, match=r"run 'mine' belongs to other settings \(training.base_mlp_dim: .* -> 4096\)"):
         records.enter(other, INSTALLED, root)
     assert kept(spec) == before
+
+
+def with_hosts(spec: RunSpec, hosts: int, **maxtext: int) -> RunSpec:
+    return dataclasses.replace(spec, hosts_per_slice=hosts, maxtext={**spec.maxtext, **maxtext})
+
+
+def test_half_of_the_hosts_continue_a_run_with_as_many_rows_a_step(spec: RunSpec, root: Path) -> None:
+    """Its name is then said in the stack file: another number of hosts is another run otherwise."""
+    text = DataSpec("/data", "0" * 16, 2)
+    began = dataclasses.replace(with_hosts(spec, 4, per_device_batch_size=3), data=text)
+    id = records.enter(began, INSTALLED, root)
+    assert records.enter(with_hosts(began, 2, per_device_batch_size=6), INSTALLED, root) == id
+    rows = began.rows_per_step
+    with pytest.raises(StoreError, match=rf"belongs to other settings \(rows_per_step: {rows} -> {rows // 2}\)"):
+        records.enter(with_hosts(began, 2), INSTALLED, root)
+    with pytest.raises(StoreError, match=r"began with 4 hosts, each of which read a share of the text; 3 cannot have"):
+        records.enter(with_hosts(began, 3, per_device_batch_size=4), INSTALLED, root)
 
 
 def test_of_many_first_starts_at_once_one_makes_the_record(spec: RunSpec, root: Path) -> None:
