@@ -11,7 +11,7 @@ ONLY ?=
 BIN := .venv/bin
 HOST_PYTHON = $$(tools/host-env.sh)
 
-.PHONY: help setup up preview destroy lint test quick quick-tests soak test-times defects coverage flaky test-gcloud bench golden lock keys
+.PHONY: help setup up preview destroy lint test quick quick-tests soak test-times defects coverage flaky test-gcloud bench golden lock keys picture
 
 help:
 	@sed -n '1,3s/^# //p' Makefile
@@ -94,3 +94,7 @@ lock: setup
 # Writes `config:` of Pulumi.yaml anew from the settings classes of all targets; after any change of a key.
 keys: setup
 	@$(BIN)/python -m infra.stack_file.project_schema
+
+# README's picture of the emulator, whose hosts train meanwhile.
+picture: setup
+	@tools/picture.sh
