@@ -78,6 +78,7 @@ class Project:
             "PULUMI_BACKEND_URL": f"file://{self.directory / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE": "",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "GOGC": "800",  # as our wrapper has it
             "PULUMI_HOME": str(self.directory / "home"),
         }
 

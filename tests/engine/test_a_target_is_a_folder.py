@@ -93,11 +93,11 @@ def test_a_target_without_a_word_about_money_is_stopped_by_its_limits(clone: Clo
     assert limit in said(clone.pulumi("preview", CLUSTER))
     assert limit in said(clone.pulumi("up", CLUSTER))
     settings(clone, cluster, max_chips=1)
-    assert "has 8 chips, max_chips is 1" in said(clone.pulumi("up", CLUSTER))
+    assert "has 8 chips, max_chips is 1" in said(clone.run("slipway", "preview", CLUSTER))
     settings(clone, cluster, max_usd_per_hour=30, price_usd_per_chip_hour="")
     assert "what an hour costs is unknown: no source prices on-demand h100" in said(clone.pulumi("up", CLUSTER))
     settings(clone, cluster, training=MODEL | {"per_device_batch_size": 128})
-    assert "llama2-7b does not fit h100-1: out of memory: " in said(clone.pulumi("up", CLUSTER))
+    assert "llama2-7b does not fit h100-1: out of memory: " in said(clone.run("slipway", "preview", CLUSTER))
     assert not any(cluster.iterdir()), "nothing was made"
 
 

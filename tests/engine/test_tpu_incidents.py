@@ -102,37 +102,34 @@ def test_a_second_clone_neither_takes_nor_deletes_what_the_first_has_unless_it_i
     assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
 
 
-def test_a_runs_name_is_one_models_before_anything_is_asked_for(clone: Clone, api: TpuApi) -> None:
+def test_every_up_says_in_the_bucket_what_it_uses_until_destroy_and_its_runs_name_stays_one_models(
+    clone: Clone, api: TpuApi
+) -> None:
     """Two models under one name wrote their checkpoints over each other's, on slices that were paid for."""
     own = {"like": "v6e-8", "project": PROJECT, "zones": ["us-east5-b"], "run_name": "mine", "fit": "unchecked"}
     write(clone, STACK, **own)
     assert clone.pulumi("up", STACK).returncode == 0
-    run = f"gs://slipway-checkpoints-us-east5-{PROJECT}/{STACK}/mine"
-    assert open_store(run).has("record.json"), "beside the checkpoints to be"
-    assert clone.pulumi("destroy", STACK).returncode == 0
-    write(clone, STACK, **own, training={"model_name": "llama2-7b"})
-    refused = clone.pulumi("up", STACK)
-    assert refused.returncode != 0
-    assert re.search(r"run 'mine' belongs to other settings \(training\.\w+: \S+ -> ", said(refused)), said(refused)
-    assert "give another run_name, leave run_name out, or take the settings back" in said(refused)
-    assert "fault in slipway" not in said(refused)
-    assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {})
-    assert clone.pulumi("destroy", STACK).returncode == 0
-
-
-@pytest.mark.usefixtures("api")
-def test_every_up_says_in_the_bucket_what_it_uses_and_destroy_takes_it_back(clone: Clone) -> None:
-    assert clone.pulumi("up", STACK).returncode == 0
     assert users() == ["me-example-com/v6e-8_incident"]
     (before,) = uses.of_entries(open_store(BUCKET).entries())
     assert said_to_hosts() == [before.bundle]
-    write(clone, STACK, like="v6e-8", project=PROJECT, zones=["us-east5-b"], steps=7)
+    run = f"gs://slipway-checkpoints-us-east5-{PROJECT}/{STACK}/mine"
+    assert open_store(run).has("record.json"), "beside the checkpoints to be"
+    write(clone, STACK, **own, steps=7)
     assert clone.pulumi("up", STACK).returncode == 0
     (now,) = uses.of_entries(open_store(BUCKET).entries())
     assert now.bundle != before.bundle, "other steps are another bundle, and the old one is not in use any more"
     assert said_to_hosts() == [now.bundle]
     assert clone.pulumi("destroy", STACK).returncode == 0
     assert (users(), said_to_hosts()) == ([], [])
+
+    write(clone, STACK, **own, training={"model_name": "llama2-7b"})
+    refused = clone.pulumi("up", STACK)
+    assert refused.returncode != 0
+    assert re.search(r"run 'mine' belongs to other settings \(training\.\w+: \S+ -> ", said(refused)), said(refused)
+    assert "give another run_name, leave run_name out, or take the settings back" in said(refused)
+    assert "fault in slipway" not in said(refused)
+    assert (api.cloud.ledger.requests, api.cloud.ledger.nodes) == ({}, {}), "nothing was asked for"
+    assert clone.pulumi("destroy", STACK).returncode == 0
 
 
 def test_a_state_of_0_1_0_goes_up_and_away_and_leaves_nothing(clone: Clone, tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from infra.artifacts.store import LocalStore
 from infra.emulators.metadata_server import TOKEN, MetadataServer
 from infra.emulators.object_store import ObjectStore
 from infra.host_software import wheelhouses
-from infra.host_software.bundle import BundleContents, collect, put
+from infra.host_software.bundle import put
 from infra.host_software.installation import COMMAND, Installation
-from infra.host_software.wheels.locks import STABLE, lock_path
-from infra.paths import TRAINING
+from infra.host_software.wheels.locks import STABLE
 from tests.engine.clone import Clone, said
+from tests.engine.small_store import SmallStore
 
 
 @pytest.fixture(scope="module")
@@ -35,26 +35,41 @@ def slipway(clone: Clone, *arguments: str, **environment: str) -> subprocess.Com
     )
 
 
-def test_what_is_pushed_to_a_bucket_is_what_a_host_installs(clone: Clone, tmp_path: Path) -> None:
+def test_what_is_there_is_built_again_to_the_same_wheelhouse(clone: Clone) -> None:
     built = slipway(clone, "build", "--platform", "cpu")
     assert built.returncode == 0, said(built)
-    wheels = wheelhouses.inputs_of("cpu", STABLE, None, None)
-    assert f"wheelhouse {wheels.id}: " in built.stdout
-    bundle = collect(TRAINING, BundleContents("version: 1\n", wheels.id, lock_path("cpu", STABLE)))
+    assert f"wheelhouse {wheelhouses.inputs_of('cpu', STABLE, None, None).id}: " in built.stdout
+
+
+@pytest.fixture(scope="module")
+def own_artifacts(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """A clone that has built nothing yet."""
+    made = Clone.make(tmp_path_factory.mktemp("clone") / "own artifacts")
+    (made.directory / ".slipway" / "artifacts").unlink()
+    return made
+
+
+def test_what_is_pushed_to_a_bucket_is_what_a_host_installs(own_artifacts: Clone, tmp_path: Path) -> None:
+    """One wheel and the real uv; hosts that install MaxText from a bucket are those of test_booted_hosts.py."""
+    built = SmallStore(own_artifacts.directory / ".slipway" / "artifacts", tmp_path / "work")
+    wheelhouse = built.wheelhouse("of = 'the bucket'\n")
     with ObjectStore(tmp_path / "buckets") as objects, MetadataServer() as metadata:
         for uploaded in (True, False):
-            pushed = slipway(clone, "push", "gs://bucket/slipway", wheels.id, STORAGE_EMULATOR_HOST=objects.url)
+            pushed = slipway(
+                own_artifacts, "push", "gs://bucket/slipway", wheelhouse, STORAGE_EMULATOR_HOST=objects.url
+            )
             assert pushed.returncode == 0, said(pushed)
             assert (": 0 files (0 MB) uploaded" in pushed.stdout) is not uploaded, pushed.stdout
+        bundle = built.bundle(wheelhouse)
         put(bundle, LocalStore(tmp_path / "buckets" / "bucket" / "slipway"))
         host = Installation("gs://bucket/slipway", bundle.hash, str(tmp_path / "installed")).environment_only
         server = {"GCE_METADATA_HOST": metadata.host, "SLIPWAY_STORAGE_ENDPOINT": objects.url}
         done = subprocess.run(COMMAND, env=os.environ | host | server, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert TOKEN not in done.stdout + done.stderr
-    check = "import importlib.metadata as m, jax; print(m.version('maxtext'))"
-    version = subprocess.run([done.stdout.splitlines()[-1], "-c", check], capture_output=True, text=True, check=True)
-    assert version.stdout.startswith("0.2.5+slipway.")
+    check = "import small; print(small.of)"
+    found = subprocess.run([done.stdout.splitlines()[-1], "-c", check], capture_output=True, text=True, check=True)
+    assert found.stdout == "the bucket\n"
 
 
 @pytest.mark.parametrize(
@@ -76,13 +91,11 @@ def test_what_cannot_be_is_one_sentence(clone: Clone, arguments: list[str], said
     assert "Traceback" not in done.stderr
 
 
-def test_push_of_an_index_that_is_not_understood_says_its_line(tmp_path: Path) -> None:
-    local = Clone.make(tmp_path / "own artifacts")
-    (local.directory / ".slipway" / "artifacts").unlink()
-    index = local.directory / ".slipway" / "artifacts" / "wheelhouses" / ("a" * 16) / "SHA256SUMS"
+def test_push_of_an_index_that_is_not_understood_says_its_line(own_artifacts: Clone, tmp_path: Path) -> None:
+    index = own_artifacts.directory / ".slipway" / "artifacts" / "wheelhouses" / ("a" * 16) / "SHA256SUMS"
     index.parent.mkdir(parents=True)
     index.write_bytes(b"not \xff a sum\n")
-    done = slipway(local, "push", str(tmp_path / "elsewhere"), "a" * 16)
+    done = slipway(own_artifacts, "push", str(tmp_path / "elsewhere"), "a" * 16)
     assert done.returncode == 2
     assert (
         f"line 1 of wheelhouses/{'a' * 16}/SHA256SUMS is 'not \ufffd a sum', not '<sha256>  <file name>'" in done.stderr

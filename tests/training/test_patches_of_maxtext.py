@@ -91,64 +91,62 @@ TINY = (
 )  # fmt: skip
 TWO_SLICES = ("num_slices=2", "dcn_data_parallelism=2", "ici_fsdp_parallelism=4")
 
+# After the mesh, what a slice may be besides a process, with devices that say no more than where they would be.
 MESH = (
     CONFIG
     + """
+from types import SimpleNamespace
 from jax.experimental import mesh_utils
-address, index, *fields = sys.argv[1:]
-jax.distributed.initialize(address, 2, int(index), cluster_detection_method="deactivate")
+address, index, count, *fields = sys.argv[1:]
+jax.distributed.initialize(address, int(count), int(index), cluster_detection_method="deactivate")
 config, recorder = train.initialize(["", maxtext.__path__[0] + "/configs/base.yml", *fields])
 mesh = maxtext_utils.create_device_mesh(config)
 same = mesh_utils.create_hybrid_device_mesh(config.ici_parallelism, config.dcn_parallelism, process_is_granule=True)
 answer({"axes": dict(zip(config.mesh_axes, mesh.shape)), "as jax makes it": bool((mesh == same).all())})
+
+def layout(ici, dcn, devices_per_process):
+    ids = (3, 1, 2, 0, 7, 6, 5, 4)
+    devices = [SimpleNamespace(platform="cpu", process_index=id // devices_per_process, id=id) for id in ids]
+    return [[device.id for device in row] for row in maxtext_utils.create_cpu_hybrid_device_mesh(ici, dcn, devices)]
+answer([layout([1, 4], [2, 1], 2), layout([2, 1], [2, 2], 2), layout([1, 4], [2, 1], 8)])
 """
 )
 
 
-def run_on_two_processes(maxtext: MaxText, directory: Path) -> list[str]:
+def run_as_slices(maxtext: MaxText, directory: Path, processes: int) -> list[str]:
+    """What each process says that has its share of eight devices."""
     address = f"127.0.0.1:{free_port()}"
     fields = [*TINY, *TWO_SLICES, f"base_output_directory={directory}"]
-    four = "--xla_force_host_platform_device_count=4"
-    return ended([maxtext.start(MESH, [address, str(index), *fields], four) for index in range(2)])
+    share = f"--xla_force_host_platform_device_count={8 // processes}"
+    each = ([address, str(index), str(processes), *fields] for index in range(processes))
+    return ended([maxtext.start(MESH, arguments, share) for arguments in each])
 
 
-def test_two_processes_are_two_slices(patched: MaxText, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def two_processes(patched: MaxText, tmp_path_factory: pytest.TempPathFactory) -> list[list[Any]]:
+    outputs = run_as_slices(patched, tmp_path_factory.mktemp("slices"), 2)
+    return [answers(output) or pytest.fail(output[-4000:]) for output in outputs]
+
+
+def test_two_processes_are_two_slices(two_processes: list[list[Any]]) -> None:
     """Each process of four devices is a slice: data parallel between them, FSDP inside. test_lives.py trains so."""
-    for output in run_on_two_processes(patched, tmp_path):
-        (mesh,) = answers(output) or pytest.fail(output[-4000:])
+    for mesh, _ in two_processes:
         assert {axis: size for axis, size in mesh["axes"].items() if size > 1} == {"data": 2, "fsdp": 4}
         assert mesh["as jax makes it"]
 
 
-def test_without_the_patch_cpu_devices_make_no_slices(tmp_path: Path) -> None:
-    for output in run_on_two_processes(MaxText(), tmp_path):
-        assert not answers(output)
-        assert "Number of slices 1 must equal the product of dcn_mesh_shape" in output
-
-
-LAYOUT = (
-    CONFIG
-    + """
-from types import SimpleNamespace
-devices = [SimpleNamespace(platform="cpu", process_index=id // 2, id=id) for id in (3, 1, 2, 0, 7, 6, 5, 4)]
-mesh = maxtext_utils.create_cpu_hybrid_device_mesh([1, 4], [2, 1], devices)
-answer([[device.id for device in row] for row in mesh])
-mesh = maxtext_utils.create_cpu_hybrid_device_mesh([2, 1], [2, 2], devices)
-answer([[device.id for device in row] for row in mesh])
-config = configured(*sys.argv[1:])
-answer([[device.id for device in row] for row in maxtext_utils.create_device_mesh(config).squeeze()])
-"""
-)
-
-
-def test_slice_can_be_several_processes_or_a_part_of_one(patched: MaxText, tmp_path: Path) -> None:
+def test_slice_can_be_several_processes_or_a_part_of_one(two_processes: list[list[Any]]) -> None:
     """Four processes of two devices as two slices, then as four; and two slices in a process of eight devices."""
-    fields = [*TINY, *TWO_SLICES, f"base_output_directory={tmp_path}", "skip_jax_distributed_system=true"]
-    (output,) = ended([patched.start(LAYOUT, fields, "--xla_force_host_platform_device_count=8")])
-    two_slices, four_slices, one_process = answers(output) or pytest.fail(output[-4000:])
-    assert two_slices == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert four_slices == [[0, 2], [1, 3], [4, 6], [5, 7]]
-    assert one_process == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    for _, (two_slices, four_slices, one_process) in two_processes:
+        assert two_slices == [[0, 1, 2, 3], [4, 5, 6, 7]]
+        assert four_slices == [[0, 2], [1, 3], [4, 6], [5, 7]]
+        assert one_process == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_without_the_patch_cpu_devices_make_no_slices(tmp_path: Path) -> None:
+    (output,) = run_as_slices(MaxText(), tmp_path, 1)
+    assert not answers(output)
+    assert "Number of slices 1 must equal the product of dcn_mesh_shape" in output
 
 
 # 0002-keep-precomputed-segmentation

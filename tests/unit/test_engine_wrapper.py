@@ -140,6 +140,7 @@ def test_engine_finds_the_projects_python_first_and_then_itself() -> None:
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         "PYDANTIC_DISABLE_PLUGINS": "true",
+        "GOGC": "800",
         "PULUMI_CONFIG_PASSPHRASE": "",
         "PULUMI_BACKEND_URL": "file:///s",
     }
