@@ -1,8 +1,9 @@
 """Cloud Storage's JSON API over real HTTP, as far as Google's client, gcsfs, TensorStore and our `curl` use it.
 
 Owns: buckets (directories of `root`), objects (files in them), uploads of all three kinds with their preconditions and
-checksums, pages, which permission a call needs, and faults at a chosen call. Refuses to own roles (bucket_access.py),
-versions, access control lists and everything else.
+checksums, pages, which permission a call needs, and faults at a chosen call; and the policies of projects, by which
+their accounts have rights to buckets. Refuses to own roles and policies themselves (bucket_access.py,
+bucket_policies.py), versions, access control lists and everything else.
 A file put into `root/<bucket>/` by hand is an object too; its time of modification is the object's `updated`.
 
     python -m infra.emulators.object_store --port 0 --root DIRECTORY [--bucket NAME]... [--token TOKEN] [--page-size N]
@@ -30,8 +31,22 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import google_crc32c
 
-from infra.emulators.bucket_access import CREATE, DELETE, GET, GET_BUCKET, LIST, MOVE, UPDATE, BucketAccess
+from infra.emulators.bucket_access import BucketAccess
+from infra.emulators.bucket_policies import BucketPolicies
 from infra.emulators.http_server import ChosenCalls, EmulatorHandler, HttpEmulator, next_fault
+from infra.emulators.storage_roles import (
+    CREATE,
+    DELETE,
+    DELETE_BUCKET,
+    GET,
+    GET_BUCKET,
+    GET_POLICY,
+    LIST,
+    MOVE,
+    SET_POLICY,
+    UPDATE,
+)
+from infra.emulators.store_errors import ObjectStoreError
 
 
 class StoreFaultKind(enum.Enum):
@@ -82,17 +97,11 @@ class _Session:
     result: dict[str, Any] | None = None
 
 
-class ObjectStoreError(Exception):
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-
-
 class ObjectStore(HttpEmulator):
-    """Context manager around the server. token, tokens: a call must carry it, or one of those that are valid now.
+    """Context manager around the server. token: every call must carry it.
 
-    access: instead, whose tokens are valid and what each of them may do; without it every caller may do everything.
+    access: instead, whose tokens are valid and what each of them may do, by its policies; without it every caller may
+    do everything. policies: of a server without it, else of nobody.
     """
 
     def __init__(
@@ -102,13 +111,14 @@ class ObjectStore(HttpEmulator):
         page_size: int = 1000,
         token: str | None = None,
         port: int = 0,
-        tokens: Container[str] | None = None,
         access: BucketAccess | None = None,
+        policies: BucketPolicies | None = None,
     ) -> None:
         self.root = root
         self.page_size = page_size
         self.access = access
-        self.tokens = access.accounts if access else tokens if token is None else (token,)
+        self.policies = access.policies if access else policies or BucketPolicies()
+        self.tokens: Container[str] | None = access.accounts if access else None if token is None else (token,)
         self.calls: list[StoreCall] = []
         self.faults: list[StoreFault] = []
         self.lock = threading.RLock()
@@ -133,7 +143,7 @@ class ObjectStore(HttpEmulator):
 
     # --- buckets ---
 
-    def make_bucket(self, name: str) -> dict[str, Any]:
+    def make_bucket(self, name: str, project: str) -> dict[str, Any]:
         if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", name):
             raise ObjectStoreError(400, f"Invalid bucket name: '{name}'")
         try:
@@ -141,6 +151,7 @@ class ObjectStore(HttpEmulator):
         except FileExistsError:
             message = "Your previous request to create the named bucket succeeded and you already own it."
             raise ObjectStoreError(409, message) from None
+        self.policies.begin(name, project)
         return self.bucket(name)
 
     def bucket(self, name: str) -> dict[str, Any]:
@@ -153,6 +164,7 @@ class ObjectStore(HttpEmulator):
             if any(path.is_file() for path in base.rglob("*")):
                 raise ObjectStoreError(409, "The bucket you tried to delete is not empty.")
             shutil.rmtree(base)
+            self.policies.forget(name)
 
     # --- objects ---
 
@@ -430,18 +442,37 @@ class _Handler(EmulatorHandler):
             return _json(owner.listing(unquote(match[1]), call.query))
         if match := re.fullmatch(r"/storage/v1/b/([^/]+)", call.path):
             bucket = unquote(match[1])
-            self._may(owner, bucket, GET_BUCKET)
+            self._may(owner, bucket, DELETE_BUCKET if call.method == "DELETE" else GET_BUCKET)
             if call.method == "DELETE":
                 owner.delete_bucket(bucket)
                 return _Answer(204)
             return _json(owner.bucket(bucket))
         if (call.method, call.path) == ("POST", "/storage/v1/b"):
-            return _json(owner.make_bucket(str(json.loads(body).get("name"))))
+            project = call.query.get("project", "")
+            if owner.access and (said := owner.access.refusal_of_bucket(self._token, project)):
+                raise ObjectStoreError(403, said)
+            return _json(owner.make_bucket(str(json.loads(body).get("name")), project))
+        if call.method in ("GET", "PUT") and (match := re.fullmatch(r"/storage/v1/b/([^/]+)/iam", call.path)):
+            return _json(self._policy(owner, call.method, unquote(match[1]), body))
+        if owner.access is None and (match := re.fullmatch(r"/v1/projects/([^/:]+):([gs]et)IamPolicy", call.path)):
+            project = unquote(match[1])
+            if match[2] == "get":
+                return _json(owner.policies.of_project(project))
+            return _json(owner.policies.set_of_project(project, json.loads(body)["policy"]))
         if call.method in ("GET", "HEAD") and (match := re.fullmatch(r"/([^/]+)/(.+)", call.path)):
             bucket, name = unquote(match[1]), unquote(match[2])  # as the XML API has it
             self._may_find(owner, bucket, name, GET)
             return self._content(owner, bucket, name, call)
         raise ObjectStoreError(404, f"The emulator does not know {call.method} {call.path}.")
+
+    def _policy(self, owner: ObjectStore, method: str, bucket: str, body: bytes) -> dict[str, Any]:
+        owner.file(bucket, "any")
+        self._may(owner, bucket, GET_POLICY if method == "GET" else SET_POLICY)
+        return (
+            owner.policies.of_bucket(bucket)
+            if method == "GET"
+            else owner.policies.set_of_bucket(bucket, json.loads(body))
+        )
 
     def _content(self, owner: ObjectStore, bucket: str, name: str, call: StoreCall) -> _Answer:
         with owner.lock:

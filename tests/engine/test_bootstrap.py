@@ -16,9 +16,9 @@ from infra.artifacts.layout import bundle_key
 from infra.emulators.bucket_access import BucketAccess
 from infra.emulators.metadata_server import EMAIL, MetadataServer
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
+from infra.host_roles import BUCKET_ROLES
 from infra.host_software.bundle import MANIFEST, Bundle
 from infra.paths import ROOT, UV
-from infra.targets.foundation.components.identity import BUCKET_ROLES
 from tests.engine.small_store import WHEEL, SmallStore, wheel
 from training.host_status import Phase, read_status
 
