@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from infra.emulated import STORAGE, TPU
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.emulators.tpu_api import TpuApi
 from infra.operate.stack_status import Losses, losses
+from infra.operate.stack_status import line as line_of
 from infra.runs import run_history, run_plan
 from infra.runs.records import location
 from infra.stack_file.settings import from_file
@@ -110,6 +112,32 @@ def test_a_host_is_told_of_as_it_ended_its_newest_start(left: LeftBehind, spec: 
     assert (host.index, host.name, host.bundle) == (0, "worker-0", "b" * 16)
     assert (host.phase, host.step, host.steps, host.loss) == (Phase.INTERRUPTED, 12, 1000, 4.5)
     assert host.reason == "told to stop; 12 of 1000 steps are saved"
+
+
+def test_who_ran_up_is_told_by_the_newest_start_of_the_hosts_bundle_before_it_began(
+    left: LeftBehind, spec: RunSpec
+) -> None:
+    for host, started in ((0, STARTED + 30), (1, STARTED + 90), (2, STARTED - 30)):
+        left.start(host, started)
+    for second, bundle, by in ((0, "b" * 16, "ada@desk"), (40, "c" * 16, "eve@desk"), (60, "b" * 16, "bob@laptop")):
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(STARTED + second))
+        left.write(f"starts/{at[:-1]}.000000-abcd.json", json.dumps({"at": at, "bundle": bundle, "by": by}))
+    left.write("starts/2020-01-01T00:00:00.000000-abcd.json", json.dumps({"at": "2020-01-01T00:00:00Z"}))
+    assert [host.started_by for host in run_history.last_words(spec)] == ["ada@desk", "bob@laptop", ""]
+    assert "started by ada@desk" in line_of(run_history.last_words(spec)[0])
+
+
+def test_a_start_that_came_to_no_training_is_told_with_the_steps_that_are_recorded(
+    left: LeftBehind, spec: RunSpec
+) -> None:
+    left.start(0, STARTED)
+    left.chunk(0, STARTED, 0, line(0, 9.0), line(1, 8.0))
+    left.end(0, STARTED, ExitCode.INTERRUPTED, "told to stop", 2)
+    left.start(0, STARTED + 60)
+    left.end(0, STARTED + 60, ExitCode.BAD_INPUT, "coordinator port 8482 cannot be opened", 0)
+    (host,) = run_history.last_words(spec)
+    assert (host.phase, host.step, host.steps, host.loss) == (Phase.FAILED, 2, 1000, 8.0)
+    assert host.reason == "coordinator port 8482 cannot be opened"
 
 
 def test_a_host_without_a_last_word_is_lost_as_far_as_its_steps_are_recorded(left: LeftBehind, spec: RunSpec) -> None:
