@@ -18,9 +18,7 @@ import platform
 import re
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -109,14 +107,19 @@ class Starters:
     """
 
     def __init__(self, store: Store) -> None:
-        self._keys = sorted(store.keys(STARTS), reverse=True)
-        self._start: Callable[[str], dict[str, Any]] = cache(lambda key: json.loads(store.read(key)))
+        self._store, self._keys = store, sorted(store.keys(STARTS), reverse=True)
+        self._starts = dict[str, dict[str, Any]]()
 
     def of_host(self, bundle: str, started: float) -> str:
         """Of the newest `up` with the host's bundle before the host began; empty where no record says so."""
         moment = time.strftime(_AT, time.gmtime(started))
         ups = (start for start in map(self._start, self._keys) if start.get("bundle") == bundle)
         return next((str(start.get("by", "")) for start in ups if start["at"] <= moment), "")
+
+    def _start(self, key: str) -> dict[str, Any]:
+        if key not in self._starts:
+            self._starts[key] = json.loads(self._store.read(key))
+        return self._starts[key]
 
 
 def _operator() -> str:
