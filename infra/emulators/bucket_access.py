@@ -1,7 +1,7 @@
 """Who may do what with an emulated bucket: by the roles of its caller, and how Cloud Storage words what one lacks.
 
 Owns what a caller is told. Refuses to own what a role holds (storage_roles.py), policies (bucket_policies.py) and which
-permission a call needs (object_store.py). The sentences are written from 403s that people have reported.
+permission a call needs (call_permissions.py). The sentences are written from 403s that people have reported.
 """
 
 from __future__ import annotations

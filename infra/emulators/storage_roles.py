@@ -1,7 +1,7 @@
 """Which permissions each role of Cloud Storage holds, as far as an emulated bucket asks for one.
 
 Written from Google's reference pages ("IAM roles for Cloud Storage"), which also say that replacing an object takes
-`delete`. Refuses to own who has a role (bucket_policies.py) and which permission a call needs (object_store.py).
+`delete`. Refuses to own who has a role (bucket_policies.py) and which permission a call needs (call_permissions.py).
 """
 
 from __future__ import annotations
