@@ -1,4 +1,4 @@
-"""What the account of hosts may do with its foundation's buckets, by the kind of bucket.
+"""What the account of hosts may do with its foundation's buckets, by the kind of bucket, and with the project.
 
 The foundation grants it (infra/targets/foundation/components/identity.py), and buckets of the emulated cloud that no
 foundation has made have it granted all the same (infra/emulators/emulated_cloud.py).
@@ -16,6 +16,8 @@ BUCKET_ROLES = {
 # keras-team/kinetic pull request 251). Data may hold checkpoints to start from.
 ORBAX_BUCKETS = ("checkpoints", "data")
 SEES_BUCKET = "roles/storage.legacyBucketReader"
+# Logs and metrics are the project's. These roles write them and read nothing.
+PROJECT_ROLES = {"logs": "roles/logging.logWriter", "metrics": "roles/monitoring.metricWriter"}
 
 
 def bucket_roles(kind: str) -> frozenset[str]:

@@ -55,6 +55,13 @@ class BucketPolicies:
             self._projects[bucket], self._policies[_bucket(bucket)] = project, policy
             self._keep()
 
+    def begin_project(self, project: str, members: Mapping[str, Iterable[str]]) -> None:
+        """With members by role; one that is known stays as it is."""
+        with self._lock:
+            if _project(project) not in self._policies:
+                self._policies[_project(project)] = {role: {*more} for role, more in members.items()}
+                self._keep()
+
     def forget(self, bucket: str) -> None:
         with self._lock:
             self._projects.pop(bucket, None)

@@ -15,7 +15,7 @@ from pathlib import Path
 from infra.artifacts.layout import objects_of, wheelhouse_key
 from infra.emulators.bucket_policies import BucketPolicies
 from infra.emulators.tpu_hosts.view import SharedDirectory
-from infra.host_roles import bucket_roles
+from infra.host_roles import PROJECT_ROLES, bucket_roles
 from infra.host_software.derive import wheelhouse
 from infra.paths import ARTIFACTS
 from infra.stack_file.cloud_training import CloudTrainingSettings
@@ -40,10 +40,13 @@ def fill(root: Path, stacks: Iterable[CloudTrainingSettings]) -> tuple[str, ...]
 
 
 def grant(policies: BucketPolicies, stacks: Iterable[CloudTrainingSettings]) -> None:
-    """On buckets that have no policy yet, what a foundation grants to the account of these stacks' hosts."""
+    """On buckets and projects without a policy, what a foundation grants to the account of these stacks' hosts."""
     projects, members = dict[str, str](), defaultdict[str, dict[str, set[str]]](lambda: defaultdict(set))
+    on_projects = defaultdict[str, dict[str, set[str]]](lambda: defaultdict(set))
     for settings in stacks:
         member = f"serviceAccount:{settings.service_account or settings.names.account_email}"
+        for role in PROJECT_ROLES.values():
+            on_projects[settings.project][role].add(member)
         for kind, places in _places_by_kind(settings.places).items():
             for bucket in (place.split("/")[2] for place in places if in_bucket(place)):
                 projects.setdefault(bucket, settings.project)
@@ -51,6 +54,8 @@ def grant(policies: BucketPolicies, stacks: Iterable[CloudTrainingSettings]) -> 
                     members[bucket][role].add(member)
     for bucket, by_role in members.items():
         policies.begin(bucket, projects[bucket], by_role)
+    for project, by_role in on_projects.items():
+        policies.begin_project(project, by_role)
 
 
 def _places_by_kind(places: Places) -> dict[str, tuple[str, ...]]:

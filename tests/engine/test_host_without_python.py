@@ -22,7 +22,7 @@ from infra.emulators.tpu_hosts.accounts import account
 from infra.emulators.tpu_hosts.booted_cloud import BootedCloud
 from infra.emulators.tpu_hosts.image import Image
 from infra.emulators.tpu_hosts.system import ABSENT
-from infra.host_roles import bucket_roles
+from infra.host_roles import PROJECT_ROLES, bucket_roles
 from infra.host_software.bundle import Bundle
 from infra.host_software.wheels.pythons import locked_python
 from infra.paths import TRAINING
@@ -86,6 +86,7 @@ def test_the_startup_script_of_an_emulated_host_installs_it_and_starts_it_as_its
         booted_cloud.boot(api, store, tmp_path / "hosts") as cloud,
     ):
         store.policies.begin("bucket", "p", {role: [f"serviceAccount:{ACCOUNT}"] for role in bucket_roles("artifacts")})
+        store.policies.begin_project("p", {PROJECT_ROLES["logs"]: [f"serviceAccount:{ACCOUNT}"]})
         metadata = {"startup-script": script, "enable-guest-attributes": "TRUE"}
         node = {"acceleratorType": "vcpu-1", "runtimeVersion": "tpu-ubuntu2204-base", "metadata": metadata}
         node["serviceAccount"] = {"email": ACCOUNT}

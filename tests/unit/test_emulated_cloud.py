@@ -19,7 +19,7 @@ from infra.emulators.google_apis import GoogleApis
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import TpuApi
 from infra.emulators.tpu_hosts.view import SharedDirectory
-from infra.host_roles import bucket_roles
+from infra.host_roles import PROJECT_ROLES, bucket_roles
 from infra.host_software import derive
 from infra.host_software.derive import wheelhouse
 from infra.host_software.wheels.python_made_here import archive_name
@@ -60,14 +60,17 @@ def test_hosts_have_the_roles_that_a_foundation_would_grant_until_somebody_takes
     assert isinstance(usual, CloudTrainingSettings) and isinstance(other, CloudTrainingSettings)
     names, policies = usual.names, BucketPolicies()
     emulated_cloud.grant(policies, [usual, other])
+    on_project = frozenset(PROJECT_ROLES.values())
     for email in (names.account_email, account):
-        assert policies.roles(names.artifacts_bucket, email) == bucket_roles("artifacts")
-    assert policies.roles(names.checkpoints_bucket, names.account_email) == bucket_roles("checkpoints")
-    assert policies.roles("our-own", account) == bucket_roles("checkpoints")
-    assert policies.roles("our-own", names.account_email) == policies.roles(names.checkpoints_bucket, account) == set()
+        assert policies.roles_on_project(usual.project, email) == on_project
+        assert policies.roles(names.artifacts_bucket, email) == bucket_roles("artifacts") | on_project
+    assert policies.roles(names.checkpoints_bucket, names.account_email) == bucket_roles("checkpoints") | on_project
+    assert policies.roles("our-own", account) == bucket_roles("checkpoints") | on_project
+    assert policies.roles("our-own", names.account_email) == on_project
+    assert policies.roles(names.checkpoints_bucket, account) == on_project
     policies.set_of_bucket("our-own", {"bindings": []})
     emulated_cloud.grant(policies, [other])
-    assert policies.roles("our-own", account) == set()
+    assert policies.roles("our-own", account) == on_project
 
 
 @pytest.mark.parametrize("built", [True, False])

@@ -59,7 +59,7 @@ def test_who_trains_needs_what_doctor_asks_for() -> None:
 
 
 def test_hosts_may_do_what_the_foundation_grants() -> None:
-    granted = {*host_roles.BUCKET_ROLES.values(), *identity.PROJECT_ROLES.values()}
+    granted = {*host_roles.BUCKET_ROLES.values(), *host_roles.PROJECT_ROLES.values()}
     granted |= {host_roles.SEES_BUCKET, identity.REPOSITORY_ROLE, identity.SECRET_ROLE}
     assert roles(section("What hosts may do")) == granted
 

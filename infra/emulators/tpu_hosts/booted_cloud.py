@@ -42,7 +42,7 @@ def boot(
     """
     tokens = dict[str, str]()
     access = BucketAccess(tokens, policies=store.policies)
-    with HostServices(tokens, port) as services, ObjectStore(store.root, (), access=access) as guarded:
+    with HostServices(tokens, store.policies, port) as services, ObjectStore(store.root, (), access=access) as guarded:
         endpoints = {
             "SLIPWAY_STORAGE_ENDPOINT": guarded.url,
             "SLIPWAY_SECRETS_ENDPOINT": services.url,

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from infra.host_roles import BUCKET_ROLES, ORBAX_BUCKETS, SEES_BUCKET
+from infra.host_roles import BUCKET_ROLES, ORBAX_BUCKETS, PROJECT_ROLES, SEES_BUCKET
 from infra.names import Names
 
 REPOSITORY_ROLE = "roles/artifactregistry.reader"
 SECRET_ROLE = "roles/secretmanager.secretAccessor"
-# Logs and metrics are the project's. These roles write them and read nothing.
-PROJECT_ROLES = {"logs": "roles/logging.logWriter", "metrics": "roles/monitoring.metricWriter"}
 
 
 @dataclass(frozen=True)
