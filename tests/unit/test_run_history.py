@@ -56,6 +56,10 @@ class LeftBehind:
         start = HostStart(host, 8, f"worker-{host}", "b" * 16, "10.0.0.1:8482", started, 1000, resumed_from)
         self.write(run_objects.start_key(host, started), json.dumps(dataclasses.asdict(start)))
 
+    def up(self, moment: float, bundle: str, by: str) -> None:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
+        self.write(f"starts/{at[:-1]}.000000-abcd.json", json.dumps({"at": at, "bundle": bundle, "by": by}))
+
     def end(self, host: int, started: float, code: ExitCode, reason: str, step: int) -> None:
         trained = HostStatus(Phase.TRAINING, started, started, step=step, steps=1000, loss=4.5, saved=step)
         self.write(run_objects.end_key(host, started), json.dumps(dataclasses.asdict(trained.ended(code, reason))))
@@ -120,8 +124,7 @@ def test_who_ran_up_is_told_by_the_newest_start_of_the_hosts_bundle_before_it_be
     for host, started in ((0, STARTED + 30), (1, STARTED + 90), (2, STARTED - 30)):
         left.start(host, started)
     for second, bundle, by in ((0, "b" * 16, "ada@desk"), (40, "c" * 16, "eve@desk"), (60, "b" * 16, "bob@laptop")):
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(STARTED + second))
-        left.write(f"starts/{at[:-1]}.000000-abcd.json", json.dumps({"at": at, "bundle": bundle, "by": by}))
+        left.up(STARTED + second, bundle, by)
     left.write("starts/2020-01-01T00:00:00.000000-abcd.json", json.dumps({"at": "2020-01-01T00:00:00Z"}))
     assert [host.started_by for host in run_history.last_words(spec)] == ["ada@desk", "bob@laptop", ""]
     assert "started by ada@desk" in line_of(run_history.last_words(spec)[0])
@@ -175,17 +178,21 @@ def said(verb: str, *options: str) -> str:
 
 @pytest.mark.usefixtures("no_nodes")
 def test_status_and_watch_tell_of_a_run_whose_slices_are_deleted(left: LeftBehind, spec: RunSpec) -> None:
+    left.up(STARTED - 60, "b" * 16, "ada@desk")
     for host in (0, 1):
         left.start(host, STARTED)
         left.chunk(host, STARTED, 0, *(line(step, 9.0 - step / 10) for step in range(20)))
     left.end(0, STARTED, ExitCode.INTERRUPTED, "told to stop; 20 of 1000 steps are saved", 20)
     status = said("status")
     assert f"{STACK}: absent, step 20 of 1000 (host 1 lost: it is gone, " in status
-    assert "  host 0 · interrupted · step 20/1000 · loss 4.500 · told to stop; 20 of 1000 steps are saved\n" in status
+    assert "  host 0 · interrupted · step 20/1000 · loss 4.500 · told to stop; 20 of 1000 steps are saved" in status
+    assert "20 of 1000 steps are saved · started by ada@desk\n" in status
     assert f"  nothing is deployed; this is how its hosts ended; start it with: make up STACK={STACK}\n" in status
     found = json.loads(said("status", "--json"))
     assert (found["phase"], [host["phase"] for host in found["hosts"]]) == ("absent", ["interrupted", "lost"])
     watch = said("watch")
+    assert f"{STACK} host 1 · lost · step 20/1000 · loss 7.100 · it is gone, " in watch
+    assert watch.count("started by ada@desk") == 2
     assert f"{STACK} is not deployed; its run ended at step 20 of 1000: host 1 lost: " in watch
     assert "training loss 9.000 -> 7.100 nats per token" in watch
     assert f"metrics      {location(spec)}/metrics\n" in watch
