@@ -20,21 +20,30 @@ set -euo pipefail
 started=$(date +%s)
 readonly started
 
-# status.json, as training/host_status.py reads it.
+# status.json, as training/host_status.py reads it. On a full disk there is room for it where the one before was.
 say() { # phase, exit code or null, reason or nothing
-  local reason=null
+  local reason=null status
   if [[ -n "${3:-}" ]]; then
     reason=$(printf '%s' "$3" | tr '\n\t' '  ' | tr -d '"\\\000-\037')
     reason="\"$reason\""
   fi
-  printf '{"phase": "%s", "started": %s, "updated": %s, "exit_code": %s, "reason": %s}\n' \
-    "$1" "$started" "$(date +%s)" "$2" "$reason" >"$SLIPWAY_HOST_DIR/status.json.$$"
-  mv "$SLIPWAY_HOST_DIR/status.json.$$" "$SLIPWAY_HOST_DIR/status.json"
+  printf -v status '{"phase": "%s", "started": %s, "updated": %s, "exit_code": %s, "reason": %s}\n' \
+    "$1" "$started" "$(date +%s)" "$2" "$reason"
+  if printf '%s' "$status" 2>/dev/null >"$SLIPWAY_HOST_DIR/status.json.$$"; then
+    mv "$SLIPWAY_HOST_DIR/status.json.$$" "$SLIPWAY_HOST_DIR/status.json"
+  else
+    rm -f "$SLIPWAY_HOST_DIR/status.json.$$"
+    printf '%s' "$status" >"$SLIPWAY_HOST_DIR/status.json"
+  fi
 }
 
 fail() { # exit code, reason
-  printf 'bootstrap: %s\n' "$2" >&2
-  say failed "$1" "$2"
+  local reason=$2 full
+  if [[ ! -s "$errors" ]] && ! full=$({ printf ' ' >"$errors"; } 2>&1); then # why it failed could not be written down
+    reason=${reason:+$reason }${full##*: }:\ $SLIPWAY_HOST_DIR
+  fi
+  printf 'bootstrap: %s\n' "$reason" >&2
+  say failed "$1" "$reason"
   exit "$1"
 }
 

@@ -112,7 +112,8 @@ def of_error(error: BaseException, stop_reason: str | None, hosts: int = 1) -> E
         return _failed(f"no space left on the disk: {sentence(error)}; the previous checkpoint stands")
     if "Read-only file system" in text:
         return _failed(f"the disk cannot be written any more: {sentence(error)}; the previous checkpoint stands")
-    lost_host = hosts > 1 and is_lost_host(error)
+    no_chips = "Unable to initialize backend" in text  # which may say UNAVAILABLE, of this host's own
+    lost_host = hosts > 1 and not no_chips and is_lost_host(error)
     if not lost_host and (of_a_bucket := bucket_error(chain)):
         stands = "" if of_a_bucket.is_loss else "; the previous checkpoint stands"
         reason = f"{_shortened(str(of_a_bucket))}{stands}"

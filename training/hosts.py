@@ -7,6 +7,7 @@ answer fits the run spec (training/launch.py).
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import socket
@@ -213,25 +214,25 @@ def _metadata_server(environ: Environment) -> str:
     return environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
 
 
-def metadata_reader(environ: Environment, patience_s: float = _PATIENCE_S) -> Metadata:
+def metadata_reader(environ: Environment, patience_s: float = _PATIENCE_S, timeout_s: float = _TIMEOUT_S) -> Metadata:
     """Instance attributes from the metadata server; None where there is none, which is known at once.
 
-    Asks until an attribute is there, for `patience_s`. Raises NotYetError.
+    Asks until an attribute is there and says something, for `patience_s`. Raises NotYetError.
     """
 
     def read(key: str) -> str | None:
         until = time.monotonic() + patience_s
         while True:
             try:
-                with ask_metadata(environ, f"attributes/{key}", _TIMEOUT_S) as response:
-                    return response.read().decode()
+                with ask_metadata(environ, f"attributes/{key}", timeout_s) as response:
+                    if text := response.read().decode():
+                        return text
+                answer = f"has an empty {key}"
             except urllib.error.HTTPError as error:
                 answer = f"has no {key}" if error.code == 404 else f"answers {error.code} for {key}"
-            except urllib.error.URLError as error:
-                if isinstance(error.reason, socket.gaierror):
+            except (OSError, http.client.HTTPException) as error:
+                if isinstance(error, urllib.error.URLError) and isinstance(error.reason, socket.gaierror):
                     return None  # the name is known on Google's machines only
-                answer = f"does not answer for {key}"
-            except TimeoutError:
                 answer = f"does not answer for {key}"
             if time.monotonic() >= until:
                 raise NotYetError(f"the metadata server {_metadata_server(environ)} {answer}")

@@ -11,20 +11,22 @@ import contextlib
 import dataclasses
 import json
 import os
+import platform
 import random
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 import yaml
 
-from training import bucket_clients, notice, peers, run_spec, supervisor
+from training import bucket_clients, early_ends, notice, peers, run_spec, supervisor
 from training.checkpoints import checkpoint_directory, completed_steps, is_remote
 from training.data.identity import DataError
 from training.data.prepared import read_prepared
@@ -37,6 +39,7 @@ from training.loss_judge import BadStep, bad_step_of, bounds
 from training.maxtext_config import ConfigError, HostFiles, maxtext_arguments
 from training.plan import Plan
 from training.restarts import Restarts
+from training.run_objects import HostStart
 from training.run_spec import RunSpec, RunSpecError
 from training.sharding import MeshError
 from training.step_record import step_record
@@ -96,6 +99,7 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
     """One start to its end: the last word, and where it came to a training how that ended."""
     directory = options.host_directory
     status = _begin(directory)
+    leave: Callable[[HostStatus], None] = _nothing  # to the run's bucket, of an end that comes before the training
     try:
         spec = _read_spec(options.run_spec)
         status = dataclasses.replace(status, steps=spec.steps)
@@ -107,23 +111,52 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
         environ = environment()
         _wait_for_the_platform(directory, status, environ)
         host = who_am_i(environ, metadata_reader(environ))
+        leave = partial(_leave, spec, host, environ, options)
         plan, child_environ = prepare(spec, host, environ, options, status.started)
         path = plan.save(directory)
         Path(plan.metrics_source).unlink(missing_ok=True)
         write_status(directory, dataclasses.replace(status, step=done, resumed_from=done or None))
-    except NotYetError as error:
-        return _ended(directory, status, ExitCode.FAILED, str(error)), None
-    except _BAD_INPUT as error:
-        return _ended(directory, status, ExitCode.BAD_INPUT, str(error)), None
-    except OSError as error:
-        reason = f"{os.strerror(error.errno or 0)}: {error.filename}"
-        return _ended(directory, status, ExitCode.FAILED, reason), None
-    except StoppedError:
-        return _ended(directory, status, ExitCode.INTERRUPTED, "told to stop before training began"), None
+    except (*_BAD_INPUT, OSError, StoppedError) as error:
+        ended = _ended(directory, status, *_before_training(error))
+        leave(ended)
+        return ended, None
+    early_ends.forget(directory)
     end = supervisor.run(plan, path, child_environ)
     if (bad := end.word.ending.bad) and plan.data:
         _name_records(path, bad, child_environ)
     return end.status, end
+
+
+def _before_training(error: Exception) -> tuple[ExitCode, str]:
+    """How a start ends that comes to no training."""
+    match error:
+        case NotYetError():
+            return ExitCode.FAILED, str(error)
+        case StoppedError():
+            return ExitCode.INTERRUPTED, "told to stop before training began"
+        case OSError():
+            return ExitCode.FAILED, f"{os.strerror(error.errno or 0)}: {error.filename}"
+        case _:
+            return ExitCode.BAD_INPUT, str(error)
+
+
+def _nothing(word: HostStatus) -> None:
+    """Who this host is, is not known, or there is no bucket."""
+
+
+def _leave(spec: RunSpec, host: Host, environ: Mapping[str, str], options: Options, word: HostStatus) -> None:
+    if run := _run_in_bucket(spec):
+        machine, bundle = platform.node(), environ.get("SLIPWAY_BUNDLE", "")
+        start = HostStart(
+            host.index, host.count, machine, bundle, host.coordinator, word.started, spec.steps, resumed_from=None
+        )
+        patient = {**environ, **bucket_clients.environment(options.standstill_s)}
+        early_ends.leave(options.host_directory, run, start, word, patient)
+
+
+def _run_in_bucket(spec: RunSpec) -> str:
+    """Where the run lies there; empty of one in a directory."""
+    return f"{spec.output_directory.rstrip('/')}/{spec.run_name}" if is_remote(spec.output_directory) else ""
 
 
 def _name_records(plan_path: Path, bad: BadStep, environ: Mapping[str, str]) -> None:
@@ -213,7 +246,7 @@ def prepare(
         data=spec.data.directory if spec.data else "",
         maxtext=maxtext_arguments(spec, files, heldout_tokens),
         loss_spike=spec.loss_spike,
-        run=f"{spec.output_directory.rstrip('/')}/{spec.run_name}" if remote else "",
+        run=_run_in_bucket(spec),
         bundle=environ.get("SLIPWAY_BUNDLE", ""),
     )
     child = bucket_clients.environment(options.standstill_s) if remote else {}

@@ -90,7 +90,7 @@ class RecordKeeper:
             self._write(is_end)
         except Exception as error:  # noqa: BLE001  whatever a client raises: without this process nothing would be kept
             if not self._pause_s:
-                print(f"slipway: the record cannot be kept in {run}: {_said(error)}; trying on", flush=True)
+                print(f"slipway: the record cannot be kept in {run}: {why_not(error)}; trying on", flush=True)
             return False
         if self._pause_s:
             print(f"slipway: the record is kept in {run} again", flush=True)
@@ -102,12 +102,12 @@ class RecordKeeper:
             return
         plan = self._plan
         if not self._start_is_kept:
-            self._put(run_objects.start_key(plan.index, plan.started), _json(_start(plan, status)))
+            self._put(run_objects.start_key(plan.index, plan.started), as_json(_start(plan, status)))
             self._start_is_kept, self._sent_step = True, (status.resumed_from or 0) - 1
         while (chunk := self._record.unsent()) and (is_end or self._is_due(chunk, status)):
             self._send(chunk)
         if is_end and status.phase.final:
-            self._put(run_objects.end_key(plan.index, plan.started), _json(status))
+            self._put(run_objects.end_key(plan.index, plan.started), as_json(status))
 
     def _is_due(self, chunk: Chunk, status: HostStatus) -> bool:
         return is_due(chunk.last, self._sent_step, status.saved or 0, self._now() - self._sent_at)
@@ -219,7 +219,7 @@ def _start(plan: Plan, status: HostStatus) -> HostStart:
     )
 
 
-def _json(words: HostStart | HostStatus) -> str:
+def as_json(words: HostStart | HostStatus) -> str:
     return f"{json.dumps(dataclasses.asdict(words), indent=1)}\n"
 
 
@@ -227,7 +227,8 @@ def _step(line: bytes) -> int:
     return int(json.loads(line)["step"])
 
 
-def _said(error: Exception) -> str:
+def why_not(error: Exception) -> str:
+    """What a client of a bucket has raised, as a sentence."""
     return str(bucket_error([error]) or sentence(error))
 
 
@@ -236,7 +237,7 @@ def main(plan_path: Path) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # they may go to the whole group; the launcher decides
     plan = load(plan_path)
-    keeper = RecordKeeper(plan, plan_path.parent, lambda key, text: _put(plan.run, key, text))
+    keeper = RecordKeeper(plan, plan_path.parent, lambda key, text: put(plan.run, key, text))
     over = threading.Event()
     threading.Thread(target=_hear_the_end, args=(over,), daemon=True).start()
     while not over.wait(_POLL_S):
@@ -250,7 +251,8 @@ def _hear_the_end(over: threading.Event) -> None:
     over.set()
 
 
-def _put(run: str, key: str, text: str) -> None:
+def put(run: str, key: str, text: str) -> None:
+    """An object of a run."""
     from etils import epath  # here: launch imports this module, and a start has other things to do first
 
     path: Any = epath.Path(run)

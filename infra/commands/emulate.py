@@ -18,6 +18,7 @@ import typer
 from infra.commands.terminal import fail
 from infra.emulated import QUESTIONS, STORAGE, TPU
 from infra.emulators import emulated_cloud
+from infra.emulators.bucket_policies import BucketPolicies
 from infra.emulators.cloud_projects import CloudProjects
 from infra.emulators.google_apis import GoogleApis
 from infra.emulators.object_store import ObjectStore
@@ -54,10 +55,12 @@ def tpu(
     stacks = every(CloudTrainingSettings, skip_unusable=True)
     buckets = emulated_cloud.fill(root, stacks)
     try:
+        policies = BucketPolicies(Path(f"{state}.policies.json") if state else None)
+        emulated_cloud.grant(policies, stacks)
         api = TpuApi(port=port, speed=speed, state=state)
         api.cloud.ledger.hosts_boot = boot
         # At the same place at each start, since a stack's state says at which service its things were made.
-        store = ObjectStore(root, buckets, port=port + 1 if port else 0)
+        store = ObjectStore(root, buckets, port=port + 1 if port else 0, policies=policies)
         google = GoogleApis(CloudProjects(cloud=api.cloud), port + 3 if port else 0)
     except OSError as error:
         fail(f"port {port} and the three after it cannot be used ({error.strerror}); give another one with --port")

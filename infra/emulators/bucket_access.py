@@ -1,8 +1,7 @@
-"""Who may do what with an emulated bucket: roles that accounts have on it, and how Cloud Storage words what one lacks.
+"""Who may do what with an emulated bucket: by the roles of its caller, and how Cloud Storage words what one lacks.
 
-Owns the permissions of each role, and what a caller is told. Refuses to own which permission a call needs
-(object_store.py). Roles, and that replacing an object takes `delete` as well, are written from Google's reference
-pages; the sentences from 403s that people have reported.
+Owns what a caller is told. Refuses to own what a role holds (storage_roles.py), policies (bucket_policies.py) and which
+permission a call needs (call_permissions.py). The sentences are written from 403s that people have reported.
 """
 
 from __future__ import annotations
@@ -10,41 +9,46 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
-LIST, GET = "storage.objects.list", "storage.objects.get"
-CREATE, DELETE, UPDATE = "storage.objects.create", "storage.objects.delete", "storage.objects.update"
-MOVE, GET_BUCKET = "storage.objects.move", "storage.buckets.get"
-
-ROLES: Mapping[str, frozenset[str]] = {
-    "roles/storage.objectViewer": frozenset((GET, LIST)),
-    "roles/storage.objectCreator": frozenset((CREATE,)),
-    "roles/storage.objectUser": frozenset((GET, LIST, CREATE, DELETE, UPDATE, MOVE)),
-    "roles/storage.objectAdmin": frozenset((GET, LIST, CREATE, DELETE, UPDATE, MOVE)),
-    "roles/storage.legacyBucketReader": frozenset((GET_BUCKET, LIST)),
-}
+from infra.emulators.bucket_policies import BucketPolicies
+from infra.emulators.storage_roles import CREATE_BUCKET, LIST, permissions
 
 
 @dataclass
 class BucketAccess:
     """All of it may change while a server asks.
 
-    accounts: the e-mail behind each token that is valid now. grants: by bucket and e-mail, roles. denied: permissions
-    that a deny policy takes from everybody, whatever their roles.
+    accounts: the e-mail behind each token that is valid now. grants: by bucket and e-mail, roles, besides those that
+    `policies` give. denied: permissions that a deny policy takes from everybody, whatever their roles.
     """
 
     accounts: Mapping[str, str]
     grants: Mapping[str, Mapping[str, Set[str]]] = field(default_factory=dict[str, Mapping[str, Set[str]]])
     denied: set[str] = field(default_factory=set[str])
+    policies: BucketPolicies = field(default_factory=BucketPolicies)
 
     def has(self, token: str, permission: str, bucket: str) -> bool:
-        roles = self.grants.get(bucket, {}).get(self.accounts[token], frozenset())
-        return permission not in self.denied and any(permission in ROLES[role] for role in roles)
+        email = self.accounts[token]
+        roles = self.grants.get(bucket, {}).get(email, frozenset()) | self.policies.roles(bucket, email)
+        return self._holds(roles, permission)
 
     def refusal(self, token: str, permission: str, bucket: str) -> str | None:
         """What the caller is told who lacks a permission on a bucket, or on an object in it."""
         if self.has(token, permission, bucket):
             return None
-        what = "bucket" if permission in (LIST, GET_BUCKET) else "object"
+        what = "bucket" if permission == LIST or permission.startswith("storage.buckets.") else "object"
+        return self._sentence(token, permission, f"Google Cloud Storage {what}")
+
+    def refusal_of_bucket(self, token: str, project: str) -> str | None:
+        """What the caller is told who may make no bucket in a project."""
+        if self._holds(self.policies.roles_on_project(project, self.accounts[token]), CREATE_BUCKET):
+            return None
+        return self._sentence(token, CREATE_BUCKET, "Google Cloud project")
+
+    def _holds(self, roles: Set[str], permission: str) -> bool:
+        return permission not in self.denied and any(permission in permissions(role) for role in roles)
+
+    def _sentence(self, token: str, permission: str, where: str) -> str:
         return (
-            f"{self.accounts[token]} does not have {permission} access to the Google Cloud Storage {what}. "
+            f"{self.accounts[token]} does not have {permission} access to the {where}. "
             f"Permission '{permission}' denied on resource (or it may not exist)."
         )

@@ -1,4 +1,4 @@
-"""What the emulated cloud has for stacks that train in it before anything is deployed: their buckets and wheelhouses.
+"""What the emulated cloud has for stacks that train in it before anything is deployed: buckets, roles, wheelhouses.
 
 Where hosts are pretended a wheelhouse's name is all that is ever asked for, so its wheels are not built. Where they
 boot its files are those of this clone's own store, if it is there; else `up` builds it and pushes it.
@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
 from infra.artifacts.layout import objects_of, wheelhouse_key
+from infra.emulators.bucket_policies import BucketPolicies
 from infra.emulators.tpu_hosts.view import SharedDirectory
+from infra.host_roles import PROJECT_ROLES, bucket_roles
 from infra.host_software.derive import wheelhouse
 from infra.paths import ARTIFACTS
 from infra.stack_file.cloud_training import CloudTrainingSettings
+from infra.targets.places import Places, in_bucket
 
 
 def fill(root: Path, stacks: Iterable[CloudTrainingSettings]) -> tuple[str, ...]:
@@ -33,6 +37,33 @@ def fill(root: Path, stacks: Iterable[CloudTrainingSettings]) -> tuple[str, ...]
             listing.touch()
         buckets |= dict.fromkeys(name.partition("/")[0] for name in names)
     return tuple(buckets)
+
+
+def grant(policies: BucketPolicies, stacks: Iterable[CloudTrainingSettings]) -> None:
+    """On buckets and projects without a policy, what a foundation grants to the account of these stacks' hosts."""
+    projects, members = dict[str, str](), defaultdict[str, dict[str, set[str]]](lambda: defaultdict(set))
+    on_projects = defaultdict[str, dict[str, set[str]]](lambda: defaultdict(set))
+    for settings in stacks:
+        member = f"serviceAccount:{settings.service_account or settings.names.account_email}"
+        for role in PROJECT_ROLES.values():
+            on_projects[settings.project][role].add(member)
+        for kind, places in _places_by_kind(settings.places).items():
+            for bucket in (place.split("/")[2] for place in places if in_bucket(place)):
+                projects.setdefault(bucket, settings.project)
+                for role in bucket_roles(kind):
+                    members[bucket][role].add(member)
+    for bucket, by_role in members.items():
+        policies.begin(bucket, projects[bucket], by_role)
+    for project, by_role in on_projects.items():
+        policies.begin_project(project, by_role)
+
+
+def _places_by_kind(places: Places) -> dict[str, tuple[str, ...]]:
+    return {
+        "artifacts": (places.artifacts, places.artifacts_on_hosts),
+        "checkpoints": (places.runs,),
+        "data": (places.data,),
+    }
 
 
 def shared_directories(stacks: Iterable[CloudTrainingSettings]) -> list[SharedDirectory]:

@@ -1,12 +1,12 @@
 """What hosts ask of Google besides buckets, over real HTTP: Secret Manager (a version's value), Cloud Logging (write).
 
-Owns secrets and who may read each, and the entries that were written and who may write them: every account, until
-somebody says who. Every call needs the token of a host that is on.
-Refuses to own tokens, which the hosts' fleet gives, and everything else of these services. People and scripts use:
+Owns secrets and who may read each, and the entries that were written. Every call needs the token of a host that is on,
+and who writes entries a role on the project that does so.
+Refuses to own tokens, which the hosts' fleet gives, policies (bucket_policies.py), and everything else of these
+services. People and scripts use:
 
     POST /_/secret   {"name": "projects/p/secrets/s", "value": "v", "readers": ["a@p.iam.gserviceaccount.com"]};
                      null is a secret without a value
-    POST /_/writers  {"accounts": ["a@p.iam.gserviceaccount.com"]} have roles/logging.logWriter; null is every account
     GET  /_/entries  what was written to Cloud Logging
 """
 
@@ -23,10 +23,12 @@ from urllib.parse import urlsplit
 
 import google_crc32c
 
+from infra.emulators.bucket_policies import BucketPolicies
 from infra.emulators.http_server import EmulatorHandler, HttpEmulator
 
 _VERSION = re.compile(r"/v1/(projects/[^/]+/secrets/[^/]+)/versions/([^/:]+):access")
 _LOG = re.compile(r"(projects|folders|organizations|billingAccounts)/[^/]+/logs/[^/]+")
+_WRITERS = frozenset(("roles/logging.logWriter", "roles/logging.admin", "roles/editor", "roles/owner"))
 _MOST_ENTRIES_BYTES = 10 * 1024 * 1024
 
 
@@ -47,13 +49,12 @@ class StoredSecret:
 
 
 class HostServices(HttpEmulator):
-    """Context manager. `accounts`: the e-mail behind each token that is valid now; it may change."""
+    """Context manager. `accounts`: the e-mail behind each token that is valid now; they and `policies` may change."""
 
-    def __init__(self, accounts: Mapping[str, str], port: int = 0) -> None:
-        self.accounts = accounts
+    def __init__(self, accounts: Mapping[str, str], policies: BucketPolicies, port: int = 0) -> None:
+        self.accounts, self.policies = accounts, policies
         self.secrets = dict[str, StoredSecret]()
         self.entries: list[dict[str, Any]] = []
-        self.writers: frozenset[str] | None = None
         self.lock = threading.Lock()
         super().__init__(_Handler, port)
 
@@ -73,8 +74,6 @@ class HostServices(HttpEmulator):
 
     def write(self, body: bytes, account: str) -> dict[str, Any]:
         """entries:write. An entry with the log and insertId of one that is there is not kept twice."""
-        if self.writers is not None and account not in self.writers:
-            raise _denied("logging.logEntries.create", "on resource")
         if len(body) > _MOST_ENTRIES_BYTES:
             raise RefusedCallError(400, "INVALID_ARGUMENT", "Request size exceeds the limit of 10 MB.")
         try:
@@ -82,14 +81,12 @@ class HostServices(HttpEmulator):
             written = [_entry(request, each) for each in request.get("entries", [])]
         except (ValueError, AttributeError) as error:
             raise RefusedCallError(400, "INVALID_ARGUMENT", f"Invalid JSON payload received. {error}") from None
+        for parent in {"/".join(each["logName"].split("/")[:2]) for each in written}:
+            if not self.policies.roles_on_project(parent.removeprefix("projects/"), account) & _WRITERS:
+                raise _denied("logging.logEntries.create", f"on resource '{parent}'")
         with self.lock:
             known = {(each["logName"], each["insertId"]) for each in self.entries if "insertId" in each}
             self.entries += [each for each in written if (each["logName"], each.get("insertId")) not in known]
-        return {}
-
-    def set_writers(self, body: bytes) -> dict[str, Any]:
-        accounts: Any = json.loads(body)["accounts"]
-        self.writers = None if accounts is None else frozenset(accounts)
         return {}
 
     def set_secret(self, body: bytes) -> dict[str, Any]:
@@ -149,6 +146,5 @@ class _Handler(EmulatorHandler):
 
 _LEVERS: dict[tuple[str, str], Callable[[HostServices, bytes], Any]] = {
     ("POST", "/_/secret"): HostServices.set_secret,
-    ("POST", "/_/writers"): HostServices.set_writers,
     ("GET", "/_/entries"): lambda owner, _: owner.entries,
 }

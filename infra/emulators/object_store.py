@@ -1,8 +1,9 @@
 """Cloud Storage's JSON API over real HTTP, as far as Google's client, gcsfs, TensorStore and our `curl` use it.
 
-Owns: buckets (directories of `root`), objects (files in them), uploads of all three kinds with their preconditions and
-checksums, pages, which permission a call needs, and faults at a chosen call. Refuses to own roles (bucket_access.py),
-versions, access control lists and everything else.
+Owns the server: which path is which call, what is answered, and faults at a chosen call. Refuses to own buckets and
+objects (stored_objects.py), uploads (object_uploads.py), which permission a call needs (call_permissions.py), roles and
+policies (bucket_access.py, bucket_policies.py), versions, access control lists and everything else. It answers for the
+policies of projects too, since their accounts have rights to buckets by them.
 A file put into `root/<bucket>/` by hand is an object too; its time of modification is the object's `updated`.
 
     python -m infra.emulators.object_store --port 0 --root DIRECTORY [--bucket NAME]... [--token TOKEN] [--page-size N]
@@ -12,26 +13,24 @@ prints its address as the first line and serves until it is killed.
 from __future__ import annotations
 
 import argparse
-import base64
 import enum
-import hashlib
 import json
-import os
 import re
-import shutil
 import threading
-import uuid
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
-import google_crc32c
-
-from infra.emulators.bucket_access import CREATE, DELETE, GET, GET_BUCKET, LIST, MOVE, UPDATE, BucketAccess
+from infra.emulators.bucket_access import BucketAccess
+from infra.emulators.bucket_policies import BucketPolicies
+from infra.emulators.call_permissions import CallPermissions
 from infra.emulators.http_server import ChosenCalls, EmulatorHandler, HttpEmulator, next_fault
+from infra.emulators.object_uploads import ResumableUploads, parts
+from infra.emulators.storage_roles import DELETE, DELETE_BUCKET, GET, GET_BUCKET, GET_POLICY, LIST, SET_POLICY, UPDATE
+from infra.emulators.store_errors import ObjectStoreError
+from infra.emulators.stored_objects import StoredObjects
 
 
 class StoreFaultKind(enum.Enum):
@@ -70,29 +69,11 @@ class StoreCall:
     target: str  # path and query as sent
 
 
-@dataclass
-class _Session:
-    """A resumable upload."""
-
-    bucket: str
-    name: str
-    query: dict[str, str]
-    properties: dict[str, Any]
-    content: bytearray = field(default_factory=bytearray)
-    result: dict[str, Any] | None = None
-
-
-class ObjectStoreError(Exception):
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-
-
 class ObjectStore(HttpEmulator):
-    """Context manager around the server. token, tokens: a call must carry it, or one of those that are valid now.
+    """Context manager around the server. token: every call must carry it.
 
-    access: instead, whose tokens are valid and what each of them may do; without it every caller may do everything.
+    access: instead, whose tokens are valid and what each of them may do, by its policies; without it every caller may
+    do everything. policies: of a server without it, else of nobody.
     """
 
     def __init__(
@@ -102,23 +83,26 @@ class ObjectStore(HttpEmulator):
         page_size: int = 1000,
         token: str | None = None,
         port: int = 0,
-        tokens: Container[str] | None = None,
         access: BucketAccess | None = None,
+        policies: BucketPolicies | None = None,
     ) -> None:
-        self.root = root
-        self.page_size = page_size
+        self.objects = StoredObjects(root, page_size)
+        self.uploads = ResumableUploads(self.objects)
         self.access = access
-        self.tokens = access.accounts if access else tokens if token is None else (token,)
+        self.policies = access.policies if access else policies or BucketPolicies()
+        self.tokens: Container[str] | None = access.accounts if access else None if token is None else (token,)
         self.calls: list[StoreCall] = []
         self.faults: list[StoreFault] = []
-        self.lock = threading.RLock()
-        self.sessions: dict[str, _Session] = {}
-        self._metadata: dict[tuple[str, str], tuple[dict[str, str], int]] = {}
-        self._sums: dict[tuple[str, int, int], tuple[str, str]] = {}
+        self.lock = threading.Lock()
         root.mkdir(parents=True, exist_ok=True)
         for bucket in buckets:
             (root / bucket).mkdir(exist_ok=True)
         super().__init__(_Handler, port)
+        self.objects.url = self.url
+
+    @property
+    def root(self) -> Path:
+        return self.objects.root
 
     def close(self) -> None:
         for fault in self.faults:
@@ -130,173 +114,6 @@ class ObjectStore(HttpEmulator):
         with self.lock:
             self.faults.append(fault)
         return fault
-
-    # --- buckets ---
-
-    def make_bucket(self, name: str) -> dict[str, Any]:
-        if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", name):
-            raise ObjectStoreError(400, f"Invalid bucket name: '{name}'")
-        try:
-            (self.root / name).mkdir()
-        except FileExistsError:
-            message = "Your previous request to create the named bucket succeeded and you already own it."
-            raise ObjectStoreError(409, message) from None
-        return self.bucket(name)
-
-    def bucket(self, name: str) -> dict[str, Any]:
-        self.file(name, "any")
-        return {"kind": "storage#bucket", "id": name, "name": name, "location": "EUROPE-WEST4"}
-
-    def delete_bucket(self, name: str) -> None:
-        with self.lock:
-            base = self.file(name, "any").parent
-            if any(path.is_file() for path in base.rglob("*")):
-                raise ObjectStoreError(409, "The bucket you tried to delete is not empty.")
-            shutil.rmtree(base)
-
-    # --- objects ---
-
-    def file(self, bucket: str, name: str) -> Path:
-        if not (self.root / bucket).is_dir() or bucket in ("", ".", ".."):
-            raise ObjectStoreError(404, "The specified bucket does not exist.")
-        if any(part in ("", ".", "..") for part in name.split("/")):
-            raise ObjectStoreError(400, f"Invalid object name for this emulator: {name}")
-        return self.root / bucket / name
-
-    def resource(self, bucket: str, name: str) -> dict[str, Any]:
-        path = self.file(bucket, name)
-        if not path.is_file():
-            raise ObjectStoreError(404, f"No such object: {bucket}/{name}")
-        stat, known = path.stat(), _version(path)
-        if known not in self._sums:
-            content = path.read_bytes()
-            self._sums[known] = (crc32c(content), _md5(content))
-        metadata, metageneration = self._metadata.get((bucket, name), ({}, 1))
-        updated = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        own = f"{self.url}/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
-        return {
-            "kind": "storage#object",
-            "id": f"{bucket}/{name}/{stat.st_ino}",
-            "selfLink": own,
-            "mediaLink": own.replace("/storage/v1/", "/download/storage/v1/") + "?alt=media",
-            "name": name,
-            "bucket": bucket,
-            "generation": str(stat.st_ino),  # survives a renewal of the time; another upload is another file
-            "metageneration": str(metageneration),
-            "contentType": "application/octet-stream",
-            "storageClass": "STANDARD",
-            "size": str(stat.st_size),
-            "crc32c": self._sums[known][0],
-            "md5Hash": self._sums[known][1],
-            "metadata": metadata,
-            "timeCreated": updated,
-            "updated": updated,
-        }
-
-    def create(
-        self, bucket: str, name: str, content: bytes, query: dict[str, str], properties: dict[str, Any]
-    ) -> dict[str, Any]:
-        own_crc32c, own_md5 = crc32c(content), _md5(content)  # before the lock: other uploads go on meanwhile
-        with self.lock:
-            path = self.file(bucket, name)
-            self.check_generation(path, query)
-            if (crc := properties.get("crc32c", own_crc32c)) != own_crc32c:
-                message = f'Provided CRC32C "{crc}" doesn\'t match calculated CRC32C "{own_crc32c}".'
-                raise ObjectStoreError(400, message)
-            if (md5 := properties.get("md5Hash", own_md5)) != own_md5:
-                raise ObjectStoreError(400, f'Provided MD5 hash "{md5}" doesn\'t match calculated "{own_md5}".')
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = self.root / f".{uuid.uuid4().hex}"
-            partial.write_bytes(content)
-            partial.replace(path)
-            self._sums[_version(path)] = (own_crc32c, own_md5)
-            self._metadata[bucket, name] = (dict(properties.get("metadata") or {}), 1)
-            return self.resource(bucket, name)
-
-    def check_permission(self, token: str, permission: str, bucket: str) -> None:
-        if self.access and (self.root / bucket).is_dir() and (said := self.access.refusal(token, permission, bucket)):
-            raise ObjectStoreError(403, said)
-
-    def check_generation(self, path: Path, query: dict[str, str]) -> None:
-        wanted = query.get("ifGenerationMatch")
-        if wanted is not None and wanted != (str(path.stat().st_ino) if path.is_file() else "0"):
-            raise ObjectStoreError(412, "At least one of the pre-conditions you specified did not hold.")
-
-    def patch(self, bucket: str, name: str, query: dict[str, str], properties: dict[str, Any]) -> dict[str, Any]:
-        with self.lock:
-            self.resource(bucket, name)
-            path = self.file(bucket, name)
-            self.check_generation(path, query)
-            metadata, metageneration = self._metadata.get((bucket, name), ({}, 1))
-            self._metadata[bucket, name] = (metadata | (properties.get("metadata") or {}), metageneration + 1)
-            os.utime(path)
-            return self.resource(bucket, name)
-
-    def copy(self, bucket: str, name: str, to_bucket: str, to_name: str) -> dict[str, Any]:
-        """Copies an object; the answer is that of a `rewrite` which needed one call."""
-        with self.lock:
-            size = self.resource(bucket, name)["size"]
-            resource = self.create(to_bucket, to_name, self.file(bucket, name).read_bytes(), {}, {})
-        done = {"totalBytesRewritten": size, "objectSize": size, "done": True}
-        return done | {"kind": "storage#rewriteResponse", "resource": resource}
-
-    def move(self, bucket: str, name: str, to_name: str) -> dict[str, Any]:
-        """Renames an object, in one step for whoever looks."""
-        with self.lock:
-            self.resource(bucket, name)
-            metadata, _ = self._metadata.get((bucket, name), ({}, 1))
-            content = self.file(bucket, name).read_bytes()
-            resource = self.create(bucket, to_name, content, {}, {"metadata": metadata})
-            self.delete(bucket, name, {})
-            return resource
-
-    def delete(self, bucket: str, name: str, query: dict[str, str]) -> None:
-        with self.lock:
-            self.resource(bucket, name)
-            self.check_generation(self.file(bucket, name), query)
-            self.file(bucket, name).unlink()
-            self._metadata.pop((bucket, name), None)
-
-    def listing(self, bucket: str, query: dict[str, str]) -> dict[str, Any]:
-        """One page of a bucket's objects. The token of the next page is the last name of this one."""
-        base = self.file(bucket, "any").parent
-        with self.lock:
-            names = sorted(path.relative_to(base).as_posix() for path in base.rglob("*") if path.is_file())
-            try:
-                after = base64.urlsafe_b64decode(query.get("pageToken", "")).decode()
-            except ValueError:
-                raise ObjectStoreError(400, f"Invalid page token: {query['pageToken']}") from None
-            prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
-            first, end = query.get("startOffset", ""), query.get("endOffset")
-            rest = [name for name in names if name.startswith(prefix) and name > after]
-            rest = [name for name in rest if first <= name and (end is None or name < end)]
-            size = min(self.page_size, int(query.get("maxResults", self.page_size)))
-            deeper = [name for name in rest[:size] if delimiter and delimiter in name.removeprefix(prefix)]
-            items = [self.resource(bucket, name) for name in rest[:size] if name not in deeper]
-            folders = {prefix + name.removeprefix(prefix).partition(delimiter)[0] + delimiter for name in deeper}
-            page: dict[str, Any] = {"kind": "storage#objects", "items": items, "prefixes": sorted(folders)}
-            if len(rest) > size:
-                page["nextPageToken"] = base64.urlsafe_b64encode(rest[size - 1].encode()).decode()
-            return page
-
-
-def _version(path: Path) -> tuple[str, int, int]:
-    """Of a file: what is written into it later has another one."""
-    stat = path.stat()
-    return (str(path), stat.st_mtime_ns, stat.st_size)
-
-
-def crc32c(content: bytes) -> str:
-    checksum: Any = google_crc32c  # it has no types
-    return _base64(checksum.value(content).to_bytes(4, "big"))
-
-
-def _md5(content: bytes) -> str:
-    return _base64(hashlib.md5(content, usedforsecurity=False).digest())
-
-
-def _base64(digest: bytes) -> str:
-    return base64.b64encode(digest).decode()
 
 
 def _flipped(content: bytes) -> bytes:
@@ -318,9 +135,9 @@ def _json(value: dict[str, Any], **headers: str) -> _Answer:
 class _Handler(EmulatorHandler):
     def _serve(self) -> None:
         owner: ObjectStore = self.server.owner
-        parts = urlsplit(self.path)
-        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
-        call = StoreCall(self.command, parts.path, query, self.path)
+        asked = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(asked.query).items()}
+        call = StoreCall(self.command, asked.path, query, self.path)
         with owner.lock:
             owner.calls.append(call)
             fault = next_fault(
@@ -353,101 +170,93 @@ class _Handler(EmulatorHandler):
     def _corrupted(self, call: StoreCall, body: bytes) -> bytes:
         if call.query.get("uploadType") != "multipart":
             return _flipped(body)
-        content = self._parts(body)[1]
+        content = parts(self.headers, body)[1]
         return body.replace(content, _flipped(content))
-
-    def _parts(self, body: bytes) -> tuple[dict[str, Any], bytes]:
-        """A multipart/related body: the object's properties and its content."""
-        match = re.search(r'boundary="?([^";]+)', self.headers.get("Content-Type") or "")
-        if match is None:
-            raise ObjectStoreError(400, "A multipart upload needs a boundary.")
-        boundary = b"--" + match[1].encode()
-        first, second = (b"\r\n" + body).split(b"\r\n" + boundary, 2)[1:]
-        content = second[: second.rindex(b"\r\n" + boundary + b"--")]
-        return json.loads(first.split(b"\r\n\r\n", 1)[1]), content.split(b"\r\n\r\n", 1)[1]
 
     def _answer(self, owner: ObjectStore, call: StoreCall, kind: StoreFaultKind | None, body: bytes) -> _Answer:
         try:
-            self._admit(owner, kind)
-            return self._route(owner, call, body)
+            return self._route(owner, self._admitted(owner, kind), call, body)
         except ObjectStoreError as error:
             detail = {"message": error.message, "domain": "global", "reason": _REASONS.get(error.status, "invalid")}
             answer = {"error": {"code": error.status, "message": error.message, "errors": [detail]}}
             return _Answer(error.status, json.dumps(answer, indent=2).encode(), {"Content-Type": "application/json"})
 
-    def _admit(self, owner: ObjectStore, kind: StoreFaultKind | None) -> None:
+    def _admitted(self, owner: ObjectStore, kind: StoreFaultKind | None) -> CallPermissions:
         if kind in _REFUSALS:
             raise ObjectStoreError(*_REFUSALS[kind])
-        scheme, _, self._token = (self.headers.get("Authorization") or "").partition(" ")
-        if owner.tokens is not None and (scheme != "Bearer" or self._token not in owner.tokens):
+        scheme, _, token = (self.headers.get("Authorization") or "").partition(" ")
+        if owner.tokens is not None and (scheme != "Bearer" or token not in owner.tokens):
             raise ObjectStoreError(401, "Anonymous caller does not have storage access, or its token is not valid.")
+        return CallPermissions(owner.access, owner.objects, token)
 
-    def _may(self, owner: ObjectStore, bucket: str, *permissions: str) -> None:
-        for permission in permissions:
-            owner.check_permission(self._token, permission, bucket)
-
-    def _may_find(self, owner: ObjectStore, bucket: str, name: str, permission: str) -> None:
-        """Whether an object is there, only those are told who may list the bucket."""
-        self._may(owner, bucket, permission)
-        if not owner.file(bucket, name).is_file():
-            self._may(owner, bucket, LIST)
-
-    def _may_put(self, owner: ObjectStore, bucket: str, name: str, query: Mapping[str, str]) -> None:
-        """Replacing an object is deleting one as well."""
-        replaces = owner.file(bucket, name).is_file() and query.get("ifGenerationMatch") != "0"
-        self._may(owner, bucket, CREATE, *((DELETE,) if replaces else ()))
-
-    def _may_move(self, owner: ObjectStore, bucket: str) -> None:
-        if not (owner.access and owner.access.has(self._token, MOVE, bucket)):
-            self._may(owner, bucket, GET, DELETE)
-
-    def _route(self, owner: ObjectStore, call: StoreCall, body: bytes) -> _Answer:
+    def _route(self, owner: ObjectStore, caller: CallPermissions, call: StoreCall, body: bytes) -> _Answer:
         if match := re.fullmatch(r"/upload/storage/v1/b/([^/]+)/o", call.path):
-            return self._upload(owner, call, unquote(match[1]), body)
+            return self._upload(owner, caller, call, unquote(match[1]), body)
         if match := re.fullmatch(r"/storage/v1/b/([^/]+)/o/([^/]+)/rewriteTo/b/([^/]+)/o/([^/]+)", call.path):
             bucket, name, to_bucket, to_name = map(unquote, match.groups())
-            self._may_find(owner, bucket, name, GET)
-            self._may_put(owner, to_bucket, to_name, call.query)
-            return _json(owner.copy(bucket, name, to_bucket, to_name))
+            caller.may_find(bucket, name, GET)
+            caller.may_put(to_bucket, to_name, call.query)
+            return _json(owner.objects.copy(bucket, name, to_bucket, to_name))
         if match := re.fullmatch(r"/storage/v1/b/([^/]+)/o/([^/]+)/moveTo/o/([^/]+)", call.path):
             bucket, name, to_name = map(unquote, match.groups())
-            self._may_move(owner, bucket)
-            self._may_put(owner, bucket, to_name, call.query)
-            return _json(owner.move(bucket, name, to_name))
+            caller.may_move(bucket)
+            caller.may_put(bucket, to_name, call.query)
+            return _json(owner.objects.move(bucket, name, to_name))
         if match := re.fullmatch(r"(/download)?/storage/v1/b/([^/]+)/o/(.+)", call.path):
             bucket, name = unquote(match[2]), unquote(match[3])
-            self._may_find(owner, bucket, name, {"DELETE": DELETE, "PATCH": UPDATE}.get(call.method, GET))
+            caller.may_find(bucket, name, {"DELETE": DELETE, "PATCH": UPDATE}.get(call.method, GET))
             if call.method == "DELETE":
-                owner.delete(bucket, name, call.query)
+                owner.objects.delete(bucket, name, call.query)
                 return _Answer(204)
             if call.method == "PATCH":
-                return _json(owner.patch(bucket, name, call.query, json.loads(body)))
+                return _json(owner.objects.patch(bucket, name, call.query, json.loads(body)))
             if match[1] or call.query.get("alt") == "media":
                 return self._content(owner, bucket, name, call)
-            return _json(owner.resource(bucket, name))
+            return _json(owner.objects.resource(bucket, name))
         if match := re.fullmatch(r"/storage/v1/b/([^/]+)/o/?", call.path):
-            self._may(owner, unquote(match[1]), LIST)
-            return _json(owner.listing(unquote(match[1]), call.query))
+            caller.may(unquote(match[1]), LIST)
+            return _json(owner.objects.listing(unquote(match[1]), call.query))
         if match := re.fullmatch(r"/storage/v1/b/([^/]+)", call.path):
             bucket = unquote(match[1])
-            self._may(owner, bucket, GET_BUCKET)
+            caller.may(bucket, DELETE_BUCKET if call.method == "DELETE" else GET_BUCKET)
             if call.method == "DELETE":
-                owner.delete_bucket(bucket)
+                owner.objects.delete_bucket(bucket)
+                owner.policies.forget(bucket)
                 return _Answer(204)
-            return _json(owner.bucket(bucket))
+            return _json(owner.objects.bucket(bucket))
         if (call.method, call.path) == ("POST", "/storage/v1/b"):
-            return _json(owner.make_bucket(str(json.loads(body).get("name"))))
+            project = call.query.get("project", "")
+            caller.may_make_bucket(project)
+            made = owner.objects.make_bucket(str(json.loads(body).get("name")))
+            owner.policies.begin(made["name"], project)
+            return _json(made)
+        if call.method in ("GET", "PUT") and (match := re.fullmatch(r"/storage/v1/b/([^/]+)/iam", call.path)):
+            return _json(self._policy(owner, caller, call.method, unquote(match[1]), body))
+        if owner.access is None and (match := re.fullmatch(r"/v1/projects/([^/:]+):([gs]et)IamPolicy", call.path)):
+            project = unquote(match[1])
+            if match[2] == "get":
+                return _json(owner.policies.of_project(project))
+            return _json(owner.policies.set_of_project(project, json.loads(body)["policy"]))
         if call.method in ("GET", "HEAD") and (match := re.fullmatch(r"/([^/]+)/(.+)", call.path)):
             bucket, name = unquote(match[1]), unquote(match[2])  # as the XML API has it
-            self._may_find(owner, bucket, name, GET)
+            caller.may_find(bucket, name, GET)
             return self._content(owner, bucket, name, call)
         raise ObjectStoreError(404, f"The emulator does not know {call.method} {call.path}.")
 
+    def _policy(
+        self, owner: ObjectStore, caller: CallPermissions, method: str, bucket: str, body: bytes
+    ) -> dict[str, Any]:
+        owner.objects.file(bucket, "any")
+        caller.may(bucket, GET_POLICY if method == "GET" else SET_POLICY)
+        if method == "GET":
+            return owner.policies.of_bucket(bucket)
+        return owner.policies.set_of_bucket(bucket, json.loads(body))
+
     def _content(self, owner: ObjectStore, bucket: str, name: str, call: StoreCall) -> _Answer:
-        with owner.lock:
-            resource = owner.resource(bucket, name)
-            path = owner.file(bucket, name)
-            owner.check_generation(path, call.query)
+        with owner.objects.lock:
+            resource = owner.objects.resource(bucket, name)
+            path = owner.objects.file(bucket, name)
+            owner.objects.check_generation(path, call.query)
             if call.query.get("generation", resource["generation"]) != resource["generation"]:
                 raise ObjectStoreError(404, f"No such object: {bucket}/{name}")
             part = self._range(path.stat().st_size)
@@ -479,56 +288,32 @@ class _Handler(EmulatorHandler):
             raise ObjectStoreError(416, "The requested range cannot be satisfied.")
         return start, end
 
-    def _upload(self, owner: ObjectStore, call: StoreCall, bucket: str, body: bytes) -> _Answer:
+    def _upload(
+        self, owner: ObjectStore, caller: CallPermissions, call: StoreCall, bucket: str, body: bytes
+    ) -> _Answer:
         query = call.query
-        owner.file(bucket, "any")
+        owner.objects.file(bucket, "any")
         if "upload_id" in query:
-            return self._continue(owner, query["upload_id"], body)
+            arrived = owner.uploads.go_on(query["upload_id"], self.headers, body)
+            if isinstance(arrived, int):
+                return _Answer(308, b"", {"Range": f"bytes=0-{arrived - 1}"} if arrived else {})
+            return _json(arrived)
         if query.get("uploadType") == "media":
-            self._may_put(owner, bucket, query["name"], query)
-            return _json(owner.create(bucket, query["name"], body, query, {}))
+            caller.may_put(bucket, query["name"], query)
+            return _json(owner.objects.create(bucket, query["name"], body, query, {}))
         if query.get("uploadType") == "multipart":
-            described, content = self._parts(body)
+            described, content = parts(self.headers, body)
             name = str(described.get("name") or query["name"])
-            self._may_put(owner, bucket, name, query)
-            return _json(owner.create(bucket, name, content, query, described))
+            caller.may_put(bucket, name, query)
+            return _json(owner.objects.create(bucket, name, content, query, described))
         if query.get("uploadType") == "resumable":
             described = json.loads(body or b"{}")
             name = str(described.get("name") or query["name"])
-            self._may_put(owner, bucket, name, query)
-            owner.check_generation(owner.file(bucket, name), query)
-            upload_id = uuid.uuid4().hex
-            owner.sessions[upload_id] = _Session(bucket, name, query, described)
+            caller.may_put(bucket, name, query)
+            upload_id = owner.uploads.begin(bucket, name, query, described)
             where = f"{owner.url}{call.path}?uploadType=resumable&upload_id={upload_id}"
             return _json({}, Location=where, **{"X-GUploader-UploadID": upload_id})
         raise ObjectStoreError(400, f"Unknown uploadType {query.get('uploadType')!r}.")
-
-    def _continue(self, owner: ObjectStore, upload_id: str, body: bytes) -> _Answer:
-        """Takes a chunk of a resumable upload, or answers how much of it has arrived."""
-        with owner.lock:
-            session = owner.sessions.get(upload_id)
-            if session is None:
-                raise ObjectStoreError(404, "No such upload session.")
-            if session.result is not None:
-                return _json(session.result)  # the answer to the last chunk was lost
-            chunk_range = re.fullmatch(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)", self.headers.get("Content-Range") or "")
-            if chunk_range is None:
-                raise ObjectStoreError(400, "A chunk needs a Content-Range.")
-            if chunk_range[1] is not None:
-                start = int(chunk_range[1])
-                if start > len(session.content):
-                    raise ObjectStoreError(503, "A chunk is missing.")
-                session.content += body[len(session.content) - start :]  # what is there already is not taken twice
-            if chunk_range[3] != "*" and len(session.content) == int(chunk_range[3]):
-                sums = re.findall(r"(crc32c|md5)=([^,]+)", self.headers.get("X-Goog-Hash") or "")
-                fields = {"crc32c": "crc32c", "md5": "md5Hash"}
-                described = session.properties | {fields[kind]: value for kind, value in sums}
-                content = bytes(session.content)
-                session.result = owner.create(session.bucket, session.name, content, session.query, described)
-                session.content.clear()
-                return _json(session.result)
-            headers = {"Range": f"bytes=0-{len(session.content) - 1}"} if session.content else {}
-            return _Answer(308, b"", headers)
 
 
 def main() -> None:

@@ -74,7 +74,8 @@ def cells(host: HostView) -> tuple[str, ...]:
     if host.still_since is not None:
         eta = f"nothing has ended since {datetime.fromtimestamp(host.still_since):%H:%M:%S}"
     unsaved = f"{host.step - host.saved} steps unsaved" if host.running and host.step and host.saved is not None else ""
-    return (f"host {host.index}", host.phase, step, unsaved, loss, speed, eta, host.reason)
+    by = f"started by {host.started_by}" if host.started_by else ""
+    return (f"host {host.index}", host.phase, step, unsaved, loss, speed, eta, host.reason, by)
 
 
 def line(host: HostView) -> str:

@@ -1,7 +1,7 @@
 """Run records: what a run is made of, across restarts; objects that never change, in a directory or a bucket.
 
 <output directory>/<run name>/record.json               whose run it is, and the settings that make it that run
-<output directory>/<run name>/starts/<time>.json        what one start ran: code, locks, what hosts install, run spec
+<output directory>/<run name>/starts/<time>.json        what one start ran, and by whom: code, locks, software, run spec
 <output directory>/<run name>/uncommitted-<hash>.patch  what the code of a start had beyond its commit
 
 Owns their form and who may continue a run. Refuses to own the code's state (infra/runs/code_state.py); checkpoints and
@@ -10,8 +10,11 @@ metrics beside them belong to MaxText. Records of 0.1.0 have their starts in rec
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import json
+import os
+import platform
 import re
 import time
 import uuid
@@ -29,6 +32,7 @@ from training.run_spec import RunSpec, differences, identity, on_any_hosts
 
 RECORD = "record.json"
 STARTS = "starts/"
+_AT = "%Y-%m-%dT%H:%M:%SZ"
 KEY = re.compile(rf"(.+/)?({re.escape(RECORD)}|{STARTS}[^/]+\.json)")  # of a record, and of a start of it
 
 
@@ -72,7 +76,7 @@ def enter(spec: RunSpec, installed: Installed, root: Path = ROOT) -> str:
     Returns the run's id. Raises StoreError, also where the run's name belongs to other settings.
     """
     store, now = open_store(location(spec)), time.time()
-    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    at = time.strftime(_AT, time.gmtime(now))
     own = {
         "id": uuid.uuid4().hex[:12],
         "run_name": spec.run_name,
@@ -88,6 +92,7 @@ def enter(spec: RunSpec, installed: Installed, root: Path = ROOT) -> str:
         put_bytes(store, code.uncommitted, patch)
     start = {
         "at": at,
+        "by": _operator(),
         "steps": spec.steps,
         "code": asdict(code),
         "operator_lock": hashlib.sha256((root / "uv.lock").read_bytes()).hexdigest(),
@@ -96,6 +101,37 @@ def enter(spec: RunSpec, installed: Installed, root: Path = ROOT) -> str:
     }
     _put(store, f"{STARTS}{at[:-1]}.{now % 1 * 1e6:06.0f}-{uuid.uuid4().hex[:4]}.json", start)
     return str(record["id"])
+
+
+class Starters:
+    """Who ran each `up` of a run, by its starts, of which each is read once. Raises StoreError.
+
+    Hosts are not told it: it would be in their metadata or their bundle, and so a change for each of several people.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._keys = store, sorted(store.keys(STARTS), reverse=True)
+        self._starts = dict[str, dict[str, Any]]()
+
+    def of_host(self, bundle: str, started: float) -> str:
+        """Of the newest `up` with the host's bundle before the host began; empty where no record says so."""
+        moment = time.strftime(_AT, time.gmtime(started))
+        ups = (start for start in map(self._start, self._keys) if start.get("bundle") == bundle)
+        return next((str(start.get("by", "")) for start in ups if start["at"] <= moment), "")
+
+    def _start(self, key: str) -> dict[str, Any]:
+        if key not in self._starts:
+            self._starts[key] = json.loads(self._store.read(key))
+        return self._starts[key]
+
+
+def _operator() -> str:
+    """Who runs this, as `user@machine`."""
+    try:
+        user = getpass.getuser()
+    except KeyError:  # no name in this machine's password database
+        user = str(os.getuid())
+    return f"{user}@{platform.node()}"
 
 
 def _read(store: Store) -> dict[str, Any] | None:

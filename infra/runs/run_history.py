@@ -15,7 +15,7 @@ from typing import Any
 
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import NoBucketError, Store
-from infra.runs.records import location
+from infra.runs.records import Starters, location
 from infra.targets.hosts import HostView
 from infra.targets.phases import LOST
 from infra.targets.places import in_bucket
@@ -49,7 +49,8 @@ def last_words(spec: RunSpec) -> list[HostView]:
         starts = run_objects.newest_starts(store.keys(f"{run_objects.HOSTS}/"))
     except NoBucketError:
         return []  # no foundation, so no run
-    return [_last_word(store, index, starts[index], spec.hosts_per_slice) for index in sorted(starts)]
+    starters = Starters(store)
+    return [_last_word(store, starters, index, starts[index], spec.hosts_per_slice) for index in sorted(starts)]
 
 
 def _of_chunks(store: Store, index: int) -> Iterator[dict[str, Any]]:
@@ -65,7 +66,8 @@ def _chunks(store: Store, index: int) -> list[str]:
     return [f"{folder}{name}" for name in names]
 
 
-def _last_word(store: Store, index: int, keys: StartKeys, hosts_per_slice: int) -> HostView:
+def _last_word(store: Store, starters: Starters, index: int, keys: StartKeys, hosts_per_slice: int) -> HostView:
+    """A start that came to no training knows no step: that is what is recorded."""
     start = HostStart.of(json.loads(store.read(keys.start)))
     status = _status(store.read(keys.end)) if keys.end else None
     spoken = status.updated if status else start.started
@@ -77,8 +79,9 @@ def _last_word(store: Store, index: int, keys: StartKeys, hosts_per_slice: int) 
         reason=(status.reason or "") if status else "it is gone, and has said nothing of its end",
         bundle=start.bundle,
         age_s=max(0.0, time.time() - spoken),
+        started_by=starters.of_host(start.bundle, start.started),
     )
-    return view.saying(status) if status else _as_far_as_recorded(store, view, start)
+    return view.saying(status) if status and status.step else _as_far_as_recorded(store, view, start)
 
 
 def _status(text: bytes) -> HostStatus | None:

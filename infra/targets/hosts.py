@@ -23,8 +23,8 @@ class HostView:
 
     `index` counts over all slices. `phase` is the host's own word, or `lost`. `age_s` is the time since its last word,
     or since its start where it has not spoken yet. `still_since`: when anything last ended in a training that may be
-    standing still, in seconds since the epoch. `saved`: steps in the newest checkpoint. `detail` is what only its
-    target knows, for people and programs.
+    standing still, in seconds since the epoch. `saved`: steps in the newest checkpoint. `started_by`: who ran `up`,
+    where its run's record says so. `detail` is what only its target knows, for people and programs.
     """
 
     index: int
@@ -41,6 +41,7 @@ class HostView:
     eta_s: float | None = None
     still_since: float | None = None
     saved: int | None = None
+    started_by: str = ""
     detail: Mapping[str, object] = field(default_factory=dict[str, object])
 
     @property

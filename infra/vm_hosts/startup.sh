@@ -49,6 +49,19 @@ export SLIPWAY_CACHE_DIR=$(printf '%q' "$home/cache")
 export SLIPWAY_START_AGAIN=1
 END
 
+word() { # text, as one word of a unit's setting
+  local backslash=\\ text=$1
+  text=${text//"$backslash"/"$backslash$backslash"}
+  text=${text//\"/"$backslash\""}
+  printf '"%s"' "${text//%/%%}"
+}
+
+argument() { # text, as one word of a unit's command, in which $ means something too
+  # shellcheck disable=SC2016
+  local dollars='$$'
+  word "${1//\$/"$dollars"}"
+}
+
 unit() { # name, what it runs, when again, as whom; more lines of its section from stdin
   put "$units/$1.service" <<END
 [Unit]
@@ -58,11 +71,11 @@ Wants=network-online.target
 StartLimitIntervalSec=0
 
 [Service]
-ExecStart=/bin/bash "$home/programs/$2"
+ExecStart=/bin/bash $(argument "$home/programs/$2")
 Restart=$3
 RestartSec=15
 User=$4
-Environment="HOME=$home/host"
+Environment=$(word "HOME=$home/host")
 $(cat)
 END
 }
@@ -70,7 +83,7 @@ END
 # 2: what the host was given cannot work; 3: the same error came again (training/exit_codes.py). No start changes that.
 # A checkpoint is saved before the end. A journal of its own is bounded, and is not copied into /var/log/syslog.
 unit slipway train.sh on-failure slipway <<END
-ExecStartPre=+/bin/bash "$home/programs/devices.sh"
+ExecStartPre=+/bin/bash $(argument "$home/programs/devices.sh")
 RestartPreventExitStatus=2 3
 TimeoutStopSec=600
 KillMode=mixed

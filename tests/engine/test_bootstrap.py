@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -16,9 +17,9 @@ from infra.artifacts.layout import bundle_key
 from infra.emulators.bucket_access import BucketAccess
 from infra.emulators.metadata_server import EMAIL, MetadataServer
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
+from infra.host_roles import BUCKET_ROLES
 from infra.host_software.bundle import MANIFEST, Bundle
 from infra.paths import ROOT, UV
-from infra.targets.foundation.components.identity import BUCKET_ROLES
 from tests.engine.small_store import WHEEL, SmallStore, wheel
 from training.host_status import Phase, read_status
 
@@ -200,7 +201,10 @@ def test_truncated_bundle_is_refused(store: SmallStore, machine: BootedMachine) 
 def test_full_disk_names_the_file_and_leaves_what_stood(
     store: SmallStore, machine: BootedMachine, tmp_path: Path
 ) -> None:
-    """A real one: a tmpfs of a few MiB in a mount namespace, as large as the first environment needs."""
+    """A real one: a tmpfs of a few MiB in a mount namespace, as large as the first environment needs.
+
+    The status lies on it too, as on a host's boot disk; when the host starts again there is no room at all.
+    """
     old = store.bundle(store.wheelhouse())
     padding = "\n".join(f"x{i} = '{hashlib.sha256(str(i).encode()).hexdigest()}'" for i in range(200_000))
     new = store.bundle(store.wheelhouse(content=padding))
@@ -209,8 +213,14 @@ def test_full_disk_names_the_file_and_leaves_what_stood(
     disk.mkdir()
     script = f"""
         mount -t tmpfs -o size={uv_size + 6}m none "$SLIPWAY_ROOT"
+        export SLIPWAY_HOST_DIR=$SLIPWAY_ROOT/host
         SLIPWAY_BUNDLE={old.hash} bash '{SCRIPT}' >/dev/null
         ! SLIPWAY_BUNDLE={new.hash} bash '{SCRIPT}' || exit 1
+        cat "$SLIPWAY_HOST_DIR/status.json"
+        ! cat /dev/zero >"$SLIPWAY_ROOT/all the room" 2>/dev/null || exit 1
+        ! SLIPWAY_BUNDLE={new.hash} bash '{SCRIPT}' 2>/dev/null || exit 1
+        cat "$SLIPWAY_HOST_DIR/status.json"
+        rm "$SLIPWAY_ROOT/all the room"
         python=$(SLIPWAY_BUNDLE={old.hash} bash '{SCRIPT}' | tail -n 1)
         "$python" -c 'import small; print("still there")'
     """
@@ -218,7 +228,12 @@ def test_full_disk_names_the_file_and_leaves_what_stood(
     command = ["unshare", "-rm", "bash", "-euo", "pipefail", "-c", script]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "still there\n"
+    *statuses, last = done.stdout.splitlines()
+    assert last == "still there"
+    for status in map(json.loads, statuses):
+        assert (status["phase"], status["exit_code"]) == ("failed", 1)
+        assert "No space left on device" in status["reason"]
+    assert [json.loads(status)["reason"].partition(" ")[0] for status in statuses] == ["uv", "No"]
     said = next(line for line in done.stderr.splitlines() if line.startswith("bootstrap: "))
     assert "No space left on device" in said and "small" in said
 

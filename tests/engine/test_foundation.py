@@ -15,6 +15,7 @@ import yaml
 from infra import names
 from infra.emulated import STORAGE
 from infra.emulators.object_store import ObjectStore
+from infra.host_roles import bucket_roles
 from infra.preview.planned_changes import changes
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.standins.gcp.store import STATE_VARIABLE
@@ -26,6 +27,7 @@ from tests.golden_files import check_golden, check_golden_section
 SHIPPED = "foundation.us-central1"
 STACK, CHANGED = "foundation.life", "foundation.changed"
 NAMES = names.of("real-project", "us-central1", "slipway")
+ON_PROJECT = {"roles/logging.logWriter", "roles/monitoring.metricWriter"}
 BUCKETS = {*NAMES.buckets.values(), NAMES.state_bucket}
 
 
@@ -88,6 +90,11 @@ def hosts_may_read_what_orbax_asks_for(cloud: Path) -> None:
     assert sees == {NAMES.checkpoints_bucket, NAMES.data_bucket}
 
 
+def hosts_have_their_roles_in_the_emulated_cloud(store: ObjectStore) -> None:
+    for kind, bucket in NAMES.buckets.items():
+        assert store.policies.roles(bucket, NAMES.account_email) == bucket_roles(kind) | ON_PROJECT
+
+
 def hosts_reach_each_other_by_subnet(cloud: Path, subnet: str) -> None:
     """Where a rule for their account does not hold, that of their subnet does."""
     rules = made(cloud, "compute/Firewall").values()
@@ -114,15 +121,15 @@ def test_life_of_a_foundation(clone: Clone, cloud: Path, store: ObjectStore) -> 
     assert pulumi(clone, "up").returncode == 0
     assert {path.name for path in store.root.iterdir()} == BUCKETS
     hosts_may_read_what_orbax_asks_for(cloud)
+    hosts_have_their_roles_in_the_emulated_cloud(store)
     hosts_reach_each_other_by_subnet(cloud, "10.7.0.0/20")
     buckets = made(cloud, "storage/Bucket")
     assert set(buckets) == BUCKETS
     billed = [*buckets.values(), *made(cloud, "*/Repository").values(), *made(cloud, "*/Secret").values()]
     labels = {"slipway-owner": "me-example-com", "slipway-stack": "foundation_life"}
     assert [thing["labels"] for thing in billed] == [labels] * 9
-    on_project = {grant["role"] for grant in made(cloud, "projects/IAMMember").values()}
-    assert on_project == {"roles/logging.logWriter", "roles/monitoring.metricWriter"}
-    assert len(made(cloud, "*/*IAMMember")) + len(made(cloud, "*/*IamMember")) == 9 + 2 + len(on_project)
+    assert {grant["role"] for grant in made(cloud, "projects/IAMMember").values()} == ON_PROJECT
+    assert len(made(cloud, "*/*IAMMember")) + len(made(cloud, "*/*IamMember")) == 9 + 2 + len(ON_PROJECT)
 
     write(clone, subnet_cidr="10.7.0.0/20", egress="nat")
     check_golden("foundation-egress-nat.txt", described(planned(clone)))
@@ -145,6 +152,7 @@ def test_life_of_a_foundation(clone: Clone, cloud: Path, store: ObjectStore) -> 
     destroyed = pulumi(clone, "destroy", "--exclude-protected")
     assert "There are still" in said(destroyed)
     assert set(made(cloud, "storage/Bucket")) == BUCKETS
+    assert not any(store.policies.roles(bucket, NAMES.account_email) for bucket in BUCKETS)
     assert len(made(cloud, "kms/CryptoKey")) == 1
     assert not [
         *cloud.glob("compute/*/*.json"),

@@ -22,6 +22,7 @@ from infra.emulators.tpu_hosts.accounts import account
 from infra.emulators.tpu_hosts.booted_cloud import BootedCloud
 from infra.emulators.tpu_hosts.image import Image
 from infra.emulators.tpu_hosts.system import ABSENT
+from infra.host_roles import PROJECT_ROLES, bucket_roles
 from infra.host_software.bundle import Bundle
 from infra.host_software.wheels.pythons import locked_python
 from infra.paths import TRAINING
@@ -33,7 +34,7 @@ from tests.engine.small_store import SmallStore
 from tests.python_archive import AARCH64, header, python_archive
 
 PLACE = "projects/p/locations/us-east5-b"
-SECRET = "ya29.only-for-the-bucket"
+SECRET, ACCOUNT = "ya29.only-for-the-bucket", "hosts@p.iam.gserviceaccount.com"
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +85,11 @@ def test_the_startup_script_of_an_emulated_host_installs_it_and_starts_it_as_its
         ObjectStore(bucket.directory.parent) as store,
         booted_cloud.boot(api, store, tmp_path / "hosts") as cloud,
     ):
+        store.policies.begin("bucket", "p", {role: [f"serviceAccount:{ACCOUNT}"] for role in bucket_roles("artifacts")})
+        store.policies.begin_project("p", {PROJECT_ROLES["logs"]: [f"serviceAccount:{ACCOUNT}"]})
         metadata = {"startup-script": script, "enable-guest-attributes": "TRUE"}
         node = {"acceleratorType": "vcpu-1", "runtimeVersion": "tpu-ubuntu2204-base", "metadata": metadata}
+        node["serviceAccount"] = {"email": ACCOUNT}
         httpx.post(f"{api.url}/v2/{PLACE}/nodes?nodeId=n", json=node).raise_for_status()
         logged = until(lambda: [line for line in lines_of(cloud) if line.startswith("launched ")], "it has started")
         (disk,) = cloud.fleet.directory.iterdir()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import platform
 import re
 import signal
 import socket
@@ -98,6 +100,7 @@ def test_the_road(clone: Clone) -> None:
 
     starts = [json.loads(path.read_text()) for path in sorted((run / "starts").iterdir())]
     assert [start["steps"] for start in starts] == [4000, saved + 3]
+    assert {start["by"] for start in starts} == {f"{getpass.getuser()}@{platform.node()}"}
     first, second = starts
     artifacts = clone.directory / ".slipway" / "artifacts"
     assert first["wheelhouse"] == second["wheelhouse"] and (artifacts / wheelhouse_key(first["wheelhouse"])).exists()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Set
 
 import pytest
 
-from infra.emulators import bucket_access
+from infra.emulators import storage_roles
 from infra.emulators.metadata_server import EMAIL
 from tests.training.cluster import ROOT, plain_environment
 from tests.training.emulated_bucket import OUTPUT, ROLES, EmulatedBucket
@@ -99,11 +99,11 @@ OBJECTS, BUCKET = "roles/storage.objectUser", "roles/storage.legacyBucketReader"
 @pytest.mark.parametrize(
     ("permission", "what", "role"),
     [
-        (bucket_access.GET_BUCKET, "bucket", BUCKET),
-        (bucket_access.LIST, "bucket", OBJECTS),
-        (bucket_access.GET, "object", OBJECTS),
-        (bucket_access.CREATE, "object", OBJECTS),
-        (bucket_access.DELETE, "object", OBJECTS),
+        (storage_roles.GET_BUCKET, "bucket", BUCKET),
+        (storage_roles.LIST, "bucket", OBJECTS),
+        (storage_roles.GET, "object", OBJECTS),
+        (storage_roles.CREATE, "object", OBJECTS),
+        (storage_roles.DELETE, "object", OBJECTS),
     ],
 )
 def test_a_permission_that_is_taken_away_is_named_and_once_it_is_back_the_run_goes_on(
@@ -119,17 +119,17 @@ def test_checkpoints_that_may_not_be_listed_are_not_taken_for_none(
     bucket: EmulatedBucket, do: Callable[[str], str]
 ) -> None:
     """gcsfs says of a folder that it may not list that it is no folder, and the run would have begun anew."""
-    with rights(bucket, denied=bucket_access.LIST):
-        assert do("look") == refusal(bucket_access.LIST, "bucket", OBJECTS)
+    with rights(bucket, denied=storage_roles.LIST):
+        assert do("look") == refusal(storage_roles.LIST, "bucket", OBJECTS)
     assert do("look") == str(bucket.completed())
 
 
 @pytest.mark.parametrize(
     ("kept", "permission", "what", "role"),
     [
-        (OBJECTS, bucket_access.GET_BUCKET, "bucket", BUCKET),
-        (BUCKET, bucket_access.CREATE, "object", OBJECTS),
-        ("roles/storage.objectViewer", bucket_access.GET_BUCKET, "bucket", BUCKET),
+        (OBJECTS, storage_roles.GET_BUCKET, "bucket", BUCKET),
+        (BUCKET, storage_roles.CREATE, "object", OBJECTS),
+        ("roles/storage.objectViewer", storage_roles.GET_BUCKET, "bucket", BUCKET),
     ],
 )
 def test_a_role_that_is_taken_away_is_named(

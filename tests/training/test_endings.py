@@ -70,6 +70,8 @@ def test_end_that_the_training_could_not_explain(code: int, stderr: str, expecte
         ('UNAVAILABLE: Error writing "a/zarr.json" at gs://bucket/run/8: HTTP response code: 503', Cause.OUTSIDE),
         ("429 POST https://storage.googleapis.com/upload: Too Many Requests", Cause.OUTSIDE),
         ("The TPU is already in use by process with pid 1234", Cause.OUTSIDE),
+        ("Unable to initialize backend 'tpu': UNAVAILABLE: No ba16c7433 device found.", Cause.OUTSIDE),
+        ("INTERNAL: Failed to open /dev/vfio/0: Device or resource busy", Cause.OUTSIDE),
         ("403 GET https://storage.googleapis.com/b: does not have storage.objects.get access", Cause.TRAINING),
         ("Incompatible shapes: (4, 503) and (4, 504)", Cause.TRAINING),
     ],

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -138,6 +140,30 @@ def test_what_the_metadata_server_does_not_say_yet_is_no_bad_input() -> None:
     with metadata_server({}) as address:
         pass
     with pytest.raises(NotYetError, match=f"{address} does not answer for agent-worker-number"):
+        who_am_i({}, metadata_reader({"GCE_METADATA_HOST": address}, patience_s=0))
+
+
+@pytest.mark.parametrize("says", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", None], ids=str)
+def test_a_metadata_server_that_breaks_off_or_says_nothing_does_not_answer_yet(says: bytes | None) -> None:
+    """None: it takes the request, and no more."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as host:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        timeout_s = 0.01 if says is None else 900
+        reader = metadata_reader({"GCE_METADATA_HOST": address}, patience_s=0, timeout_s=timeout_s)
+        asked = host.submit(who_am_i, {}, reader)
+        connection, _ = server.accept()
+        with connection:
+            if says is not None:
+                connection.recv(65536)
+                connection.sendall(says)
+                connection.close()
+            with pytest.raises(NotYetError, match=f"^tpu-vm: .* {address} does not answer for agent-worker-number"):
+                asked.result(timeout=900)
+
+
+def test_an_attribute_that_is_there_and_empty_comes_late() -> None:
+    half = SINGLE_SLICE | {"worker-network-endpoints": ""}
+    with metadata_server(half) as address, pytest.raises(NotYetError, match="has an empty worker-network-endpoints"):
         who_am_i({}, metadata_reader({"GCE_METADATA_HOST": address}, patience_s=0))
 
 

@@ -13,11 +13,13 @@ from infra import emulated, paths
 from infra.artifacts.layout import SUMS, object_key, wheelhouse_key
 from infra.doctor.google import of_google
 from infra.emulators import emulated_cloud
+from infra.emulators.bucket_policies import BucketPolicies
 from infra.emulators.cloud_projects import CloudProjects
 from infra.emulators.google_apis import GoogleApis
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import TpuApi
 from infra.emulators.tpu_hosts.view import SharedDirectory
+from infra.host_roles import PROJECT_ROLES, bucket_roles
 from infra.host_software import derive
 from infra.host_software.derive import wheelhouse
 from infra.host_software.wheels.python_made_here import archive_name
@@ -48,6 +50,27 @@ def test_a_stack_that_cannot_be_used_and_one_that_trains_here_hide_no_other(
     runs = {settings.places.runs.removesuffix(f"/{settings.stack}") for settings in usable}
     assert {f"gs://{bucket}" for bucket in buckets} == artifacts | runs
     assert {f"gs://{path.relative_to(root).parts[0]}" for path in root.rglob(SUMS)} == artifacts
+
+
+def test_hosts_have_the_roles_that_a_foundation_would_grant_until_somebody_takes_them_away() -> None:
+    document = yaml.safe_load((STACKS / "Pulumi.v6e-8.yaml").read_text())["config"]
+    values = {key.removeprefix("slipway:"): value for key, value in document.items()}
+    account, own = "trainer@elsewhere.iam.gserviceaccount.com", "gs://our-own/runs"
+    usual, other = check("v6e-8", values), check("v6e-8.o", values | {"runs": own, "service_account": account})
+    assert isinstance(usual, CloudTrainingSettings) and isinstance(other, CloudTrainingSettings)
+    names, policies = usual.names, BucketPolicies()
+    emulated_cloud.grant(policies, [usual, other])
+    on_project = frozenset(PROJECT_ROLES.values())
+    for email in (names.account_email, account):
+        assert policies.roles_on_project(usual.project, email) == on_project
+        assert policies.roles(names.artifacts_bucket, email) == bucket_roles("artifacts") | on_project
+    assert policies.roles(names.checkpoints_bucket, names.account_email) == bucket_roles("checkpoints") | on_project
+    assert policies.roles("our-own", account) == bucket_roles("checkpoints") | on_project
+    assert policies.roles("our-own", names.account_email) == on_project
+    assert policies.roles(names.checkpoints_bucket, account) == on_project
+    policies.set_of_bucket("our-own", {"bindings": []})
+    emulated_cloud.grant(policies, [other])
+    assert policies.roles("our-own", account) == on_project
 
 
 @pytest.mark.parametrize("built", [True, False])

@@ -8,6 +8,7 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
+from infra import host_roles
 from infra.commands.main import app
 from infra.engine import command_line
 from infra.paths import ROOT
@@ -58,8 +59,8 @@ def test_who_trains_needs_what_doctor_asks_for() -> None:
 
 
 def test_hosts_may_do_what_the_foundation_grants() -> None:
-    granted = {*identity.BUCKET_ROLES.values(), *identity.PROJECT_ROLES.values()}
-    granted |= {identity.SEES_BUCKET, identity.REPOSITORY_ROLE, identity.SECRET_ROLE}
+    granted = {*host_roles.BUCKET_ROLES.values(), *host_roles.PROJECT_ROLES.values()}
+    granted |= {host_roles.SEES_BUCKET, identity.REPOSITORY_ROLE, identity.SECRET_ROLE}
     assert roles(section("What hosts may do")) == granted
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
 import json
+import platform
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from infra.artifacts.store import StoreError
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.paths import ROOT
 from infra.runs import records
-from infra.runs.records import Installed
+from infra.runs.records import Installed, Starters
 from infra.runs.run_plan import run_spec
 from infra.stack_file.settings import from_file
 from training.run_spec import DataSpec, RunSpec
@@ -57,6 +60,8 @@ def test_each_start_is_an_entry_and_more_steps_are_the_same_run(spec: RunSpec, r
     entered = [json.loads(store.read(key)) for key in starts]
     assert [start["steps"] for start in entered] == [spec.steps, spec.steps + 1]
     assert {start["bundle"] for start in entered} == {"b"}
+    assert Starters(store).of_host("b", time.time()) == f"{getpass.getuser()}@{platform.node()}"
+    assert Starters(store).of_host("another", time.time()) == ""
     assert records.location(spec).startswith("gs://ours/local/") or Path(records.location(spec)).is_dir()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from infra.emulated import STORAGE, TPU
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.emulators.tpu_api import TpuApi
 from infra.operate.stack_status import Losses, losses
+from infra.operate.stack_status import line as line_of
 from infra.runs import run_history, run_plan
 from infra.runs.records import location
 from infra.stack_file.settings import from_file
@@ -53,6 +55,10 @@ class LeftBehind:
     def start(self, host: int, started: float, resumed_from: int | None = None) -> None:
         start = HostStart(host, 8, f"worker-{host}", "b" * 16, "10.0.0.1:8482", started, 1000, resumed_from)
         self.write(run_objects.start_key(host, started), json.dumps(dataclasses.asdict(start)))
+
+    def up(self, moment: float, bundle: str, by: str) -> None:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
+        self.write(f"starts/{at[:-1]}.000000-abcd.json", json.dumps({"at": at, "bundle": bundle, "by": by}))
 
     def end(self, host: int, started: float, code: ExitCode, reason: str, step: int) -> None:
         trained = HostStatus(Phase.TRAINING, started, started, step=step, steps=1000, loss=4.5, saved=step)
@@ -112,6 +118,31 @@ def test_a_host_is_told_of_as_it_ended_its_newest_start(left: LeftBehind, spec: 
     assert host.reason == "told to stop; 12 of 1000 steps are saved"
 
 
+def test_who_ran_up_is_told_by_the_newest_start_of_the_hosts_bundle_before_it_began(
+    left: LeftBehind, spec: RunSpec
+) -> None:
+    for host, started in ((0, STARTED + 30), (1, STARTED + 90), (2, STARTED - 30)):
+        left.start(host, started)
+    for second, bundle, by in ((0, "b" * 16, "ada@desk"), (40, "c" * 16, "eve@desk"), (60, "b" * 16, "bob@laptop")):
+        left.up(STARTED + second, bundle, by)
+    left.write("starts/2020-01-01T00:00:00.000000-abcd.json", json.dumps({"at": "2020-01-01T00:00:00Z"}))
+    assert [host.started_by for host in run_history.last_words(spec)] == ["ada@desk", "bob@laptop", ""]
+    assert "started by ada@desk" in line_of(run_history.last_words(spec)[0])
+
+
+def test_a_start_that_came_to_no_training_is_told_with_the_steps_that_are_recorded(
+    left: LeftBehind, spec: RunSpec
+) -> None:
+    left.start(0, STARTED)
+    left.chunk(0, STARTED, 0, line(0, 9.0), line(1, 8.0))
+    left.end(0, STARTED, ExitCode.INTERRUPTED, "told to stop", 2)
+    left.start(0, STARTED + 60)
+    left.end(0, STARTED + 60, ExitCode.BAD_INPUT, "coordinator port 8482 cannot be opened", 0)
+    (host,) = run_history.last_words(spec)
+    assert (host.phase, host.step, host.steps, host.loss) == (Phase.FAILED, 2, 1000, 8.0)
+    assert host.reason == "coordinator port 8482 cannot be opened"
+
+
 def test_a_host_without_a_last_word_is_lost_as_far_as_its_steps_are_recorded(left: LeftBehind, spec: RunSpec) -> None:
     left.start(0, STARTED)
     left.chunk(0, STARTED, 0, line(0, 9.0), line(1, 8.0))
@@ -147,17 +178,21 @@ def said(verb: str, *options: str) -> str:
 
 @pytest.mark.usefixtures("no_nodes")
 def test_status_and_watch_tell_of_a_run_whose_slices_are_deleted(left: LeftBehind, spec: RunSpec) -> None:
+    left.up(STARTED - 60, "b" * 16, "ada@desk")
     for host in (0, 1):
         left.start(host, STARTED)
         left.chunk(host, STARTED, 0, *(line(step, 9.0 - step / 10) for step in range(20)))
     left.end(0, STARTED, ExitCode.INTERRUPTED, "told to stop; 20 of 1000 steps are saved", 20)
     status = said("status")
     assert f"{STACK}: absent, step 20 of 1000 (host 1 lost: it is gone, " in status
-    assert "  host 0 · interrupted · step 20/1000 · loss 4.500 · told to stop; 20 of 1000 steps are saved\n" in status
+    assert "  host 0 · interrupted · step 20/1000 · loss 4.500 · told to stop; 20 of 1000 steps are saved" in status
+    assert "20 of 1000 steps are saved · started by ada@desk\n" in status
     assert f"  nothing is deployed; this is how its hosts ended; start it with: make up STACK={STACK}\n" in status
     found = json.loads(said("status", "--json"))
     assert (found["phase"], [host["phase"] for host in found["hosts"]]) == ("absent", ["interrupted", "lost"])
     watch = said("watch")
+    assert f"{STACK} host 1 · lost · step 20/1000 · loss 7.100 · it is gone, " in watch
+    assert watch.count("started by ada@desk") == 2
     assert f"{STACK} is not deployed; its run ended at step 20 of 1000: host 1 lost: " in watch
     assert "training loss 9.000 -> 7.100 nats per token" in watch
     assert f"metrics      {location(spec)}/metrics\n" in watch

@@ -89,7 +89,7 @@ def test_what_would_be_lost_now_is_said_of_a_host_that_trains() -> None:
 def test_json_has_each_hosts_fields_and_what_its_target_alone_knows_side_by_side() -> None:
     (row,) = json.loads(json.dumps(stack_status("s", [HOST]).to_json()))["hosts"]
     known = {"index", "phase", "step", "steps", "loss", "tokens_per_s", "eta_s", "pid", "reason"}  # since 0.1.0
-    assert row.keys() == known | {"slice", "name", "bundle", "age_s", "still_since", "saved"}
+    assert row.keys() == known | {"slice", "name", "bundle", "age_s", "still_since", "saved", "started_by"}
     assert (row["pid"], row["eta_s"], row["age_s"]) == (42, 61, 1.5)
 
 

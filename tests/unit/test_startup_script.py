@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from infra.emulators.tpu_hosts.unit_file import parse
 from infra.host_secrets import HostSecret, host_secret, problem
 from infra.paths import ROOT, TRAINING
 from infra.stack_file.settings import any_from_file, stack_names
@@ -31,6 +32,7 @@ OBJECTS = "/storage/v1/b/artifacts/o/"
 WANDB = HostSecret("WANDB_API_KEY", "projects/p/secrets/s/versions/latest", optional=True)
 HOST = HostScript("demo", 2, 3, 4, "gs://artifacts", BUNDLE, (WANDB,))
 
+STRANGE = """100% of %h, $HOME, ${HOME} & it's "quoted" \\ twice"""
 TPU_STACKS = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
 
 
@@ -273,6 +275,19 @@ def test_training_runs_as_an_account_of_its_own_and_what_root_runs_is_not_that_a
     given = [f"{host.home}/{name}" for name in ("host", "cache", "software")]
     assert [call for call in calls if call.startswith("chown")] == [f"chown -R slipway: {' '.join(given)}"]
     assert "SystemMaxUse=1G\n" in (host.units.parent / "journald@slipway.conf").read_text()
+
+
+def test_whatever_is_in_the_path_of_a_home_its_services_find_it(host: BootedHost, tmp_path: Path) -> None:
+    """systemd has a meaning for each of these characters: tests/unit/emulated_hosts/test_systemd_verify.py."""
+    home = tmp_path / STRANGE
+    host.environ["SLIPWAY_HOME"] = str(home)
+    host.boot(startup_script(HOST, BOOTSTRAP))
+    unit = parse((host.units / "slipway.service").read_text())
+    environment = dict(unit.environment)
+    assert environment == {"HOME": f"{home}/host"}
+    programs = [command.arguments(environment) for command in (unit.main, *unit.before)]
+    assert programs == [[f"{home}/programs/train.sh"], [f"{home}/programs/devices.sh"]]
+    assert all(Path(each).is_file() for (each,) in programs)
 
 
 def test_training_finds_its_variables_and_secrets(host: BootedHost) -> None:

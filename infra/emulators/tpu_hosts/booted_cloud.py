@@ -1,6 +1,7 @@
 """An emulated cloud whose hosts boot: the TPU API and buckets that somebody serves, with hosts and what these ask of.
 
-Owns how hosts are told where the cloud's services are: real ones know them by name. Refuses to own the services.
+Owns how hosts are told where the cloud's services are: real ones know them by name. They ask for buckets at a server of
+their own, which holds each of them to what its account has by the buckets' policies. Refuses to own the services.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.emulators.bucket_access import BucketAccess
 from infra.emulators.host_services import HostServices
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import TpuApi
@@ -39,7 +41,8 @@ def boot(
     shared: directories of this machine that hosts with file systems of their own have at the same path.
     """
     tokens = dict[str, str]()
-    with HostServices(tokens, port) as services, ObjectStore(store.root, (), tokens=tokens) as guarded:
+    access = BucketAccess(tokens, policies=store.policies)
+    with HostServices(tokens, store.policies, port) as services, ObjectStore(store.root, (), access=access) as guarded:
         endpoints = {
             "SLIPWAY_STORAGE_ENDPOINT": guarded.url,
             "SLIPWAY_SECRETS_ENDPOINT": services.url,

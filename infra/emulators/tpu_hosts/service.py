@@ -24,7 +24,8 @@ from infra.emulators.tpu_hosts import accounts, view
 from infra.emulators.tpu_hosts.accounts import HostAccount
 from infra.emulators.tpu_hosts.image import Image
 from infra.emulators.tpu_hosts.journal import Journal
-from infra.emulators.tpu_hosts.unit_file import Unit, UnitCommand, UnitError, parse
+from infra.emulators.tpu_hosts.unit_file import Unit, UnitCommand, parse
+from infra.emulators.tpu_hosts.unit_words import UnitError
 from infra.labelled_processes import labelled
 
 _INVOCATION = "INVOCATION_ID"  # systemd gives each start one
@@ -144,9 +145,11 @@ class BootedService:
         try:
             account = self._account(user)
             own = _variables(user, account) | dict(unit.environment) | {_INVOCATION: self._invocation}
+            environment = {**self._environment, **own}
             return await asyncio.create_subprocess_exec(
-                *command.words,
-                env={**self._environment, **own},
+                command.words[0],
+                *command.arguments(environment),
+                env=environment,
                 cwd="/",
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=write,

@@ -1,19 +1,20 @@
 """A systemd service as its file has it, as far as an emulated host runs one. Pure; standard library only.
 
 Owns the keys that are honoured, and when a service is started again. Refuses to own processes (service.py) and what
-else systemd reads: `ignored` names such keys, and a host says them. Neither `%` nor `$` is expanded.
+else systemd reads: `ignored` names such keys, and a host says them. What quotes, `%` and `$` mean is unit_words.py's.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 import signal
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from infra.emulators.tpu_hosts.unit_words import UnitError, expanded, specified, words
 
 KILL_MODES = ("control-group", "mixed", "process", "none")
 RESTARTS = ("no", "on-failure", "always", "on-success", "on-abnormal", "on-abort")
@@ -25,17 +26,18 @@ _BURST = 5  # starts within StartLimitIntervalSec
 _WITHOUT_EFFECT = ("Unit.Description", "Unit.After", "Unit.Wants", "Install.WantedBy")
 
 
-class UnitError(ValueError):
-    """A file that systemd would refuse; the message says where."""
-
-
 @dataclass(frozen=True)
 class UnitCommand:
-    """`may_fail`: `-` stands before it. `as_root`: `+` or `!` does."""
+    """`may_fail`: `-` stands before it. `as_root`: `+` or `!` does. `is_literal`: `:` does, so no `$` is expanded."""
 
     words: tuple[str, ...]
     may_fail: bool = False
     as_root: bool = False
+    is_literal: bool = False
+
+    def arguments(self, environment: Mapping[str, str]) -> list[str]:
+        """After its program, whose name no variable may be in."""
+        return list(self.words[1:]) if self.is_literal else expanded(self.words[1:], environment)
 
 
 @dataclass(frozen=True)
@@ -90,14 +92,14 @@ def parse(text: str) -> Unit:
     fields: dict[str, Any] = {"main": mains[0]}
     fields["before"] = tuple(_command(value) for value in values.pop("ExecStartPre", []))
     fields["environment"] = tuple(
-        (name, value) for line in values.pop("Environment", []) for name, value in map(_variable, shlex.split(line))
+        (name, value) for line in values.pop("Environment", []) for name, value in map(_variable, words(line))
     )
     codes = [code for line in values.pop("RestartPreventExitStatus", []) for code in line.split()]
     fields["no_restart_after"] = frozenset(map(_status, codes))
     fields["limits"] = tuple((LIMITS[key], _limit(values.pop(key)[-1])) for key in LIMITS if values.get(key))
     for key, (field, read) in _SINGLE.items():
         if values.get(key):
-            fields[field] = read(values.pop(key)[-1])
+            fields[field] = read(specified(values.pop(key)[-1]))
     ignored = tuple(key for key in values if key not in _WITHOUT_EFFECT)
     return Unit(**fields, ignored=ignored)
 
@@ -122,7 +124,13 @@ def _entries(text: str) -> dict[str, list[str]]:
 def _command(line: str) -> UnitCommand:
     prefix = re.match(r"[-@:+!|]*", line)
     signs = prefix[0] if prefix else ""
-    return UnitCommand(tuple(shlex.split(line[len(signs) :])), "-" in signs, "+" in signs or "!" in signs)
+    if unknown := {"@", "|"} & {*signs}:
+        raise UnitError(f"{unknown.pop()} before a command is not honoured by this emulated host: {line}")
+    if re.search(r"(?<!\S);(?!\S)", line):
+        raise UnitError(f"several commands in one setting are not honoured by this emulated host: {line}")
+    if not (found := words(line[len(signs) :])):
+        raise UnitError(f"Empty path in command line: {line}")
+    return UnitCommand(tuple(found), "-" in signs, "+" in signs or "!" in signs, ":" in signs)
 
 
 def _variable(word: str) -> tuple[str, str]:

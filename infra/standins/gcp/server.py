@@ -128,7 +128,9 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             preconditions.check(self._making(token, inputs))
             identifier, outputs = kinds.created(kind, resource, request.urn, inputs, places)
             if token == emulated_buckets.TOKEN:
-                self._buckets.make(identifier)
+                self._buckets.make(identifier, str(outputs.get("project") or places["project"]))
+            elif token in emulated_buckets.GRANTS:
+                self._buckets.grant(token, outputs)
             (self._store.put if kind.shared else self._store.create)(token, identifier, outputs)
             return provider_pb2.CreateResponse(id=identifier, properties=to_struct(self._store.marked(outputs)))
 
@@ -138,8 +140,9 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         with _refusals_told(context):
             if known or state:  # an import knows nothing yet, so there is nothing to lose
                 self._store.must_have_made(request.id, state)
-            thing = self._store.read(_token(request.urn), request.id)
-            if thing is None:
+            token = _token(request.urn)
+            thing = self._store.read(token, request.id)
+            if thing is None or (token in emulated_buckets.GRANTS and not self._buckets.has(token, thing)):
                 return provider_pb2.ReadResponse()
             properties = to_struct(self._store.marked(thing))
         # of an import everything that can be an input is one
@@ -161,9 +164,12 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
         with _refusals_told(context):
             self._store.must_have_made(request.id, to_values(request.properties))
-            if _token(request.urn) == emulated_buckets.TOKEN:
+            token = _token(request.urn)
+            if token == emulated_buckets.TOKEN:
                 self._buckets.delete(request.id)
-            self._store.delete(_token(request.urn), request.id)
+            elif token in emulated_buckets.GRANTS:
+                self._buckets.revoke(token, to_values(request.properties))
+            self._store.delete(token, request.id)
         return empty_pb2.Empty()
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:

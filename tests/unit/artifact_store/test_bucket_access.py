@@ -13,20 +13,20 @@ import requests
 
 from infra.artifacts.gcs import ROLE
 from infra.emulators import metadata_server
-from infra.emulators.bucket_access import (
+from infra.emulators.bucket_access import BucketAccess
+from infra.emulators.object_store import ObjectStore
+from infra.emulators.storage_roles import (
     CREATE,
     DELETE,
     GET,
     GET_BUCKET,
     LIST,
     MOVE,
-    ROLES,
+    STORAGE_ROLES,
     UPDATE,
-    BucketAccess,
 )
-from infra.emulators.object_store import ObjectStore
+from infra.host_roles import bucket_roles
 from infra.paths import ROOT
-from infra.targets.foundation.components import identity
 from tests.training import emulated_bucket
 
 TOKEN, ACCOUNT = "t", "ada@p.iam.gserviceaccount.com"
@@ -143,7 +143,6 @@ def test_the_artifact_store_needs_the_role_that_its_refusal_advises(
 
 
 def test_hosts_of_tests_have_the_roles_that_a_foundation_grants_on_checkpoints() -> None:
-    granted = {identity.BUCKET_ROLES["checkpoints"]}
-    granted |= {identity.SEES_BUCKET} if "checkpoints" in identity.ORBAX_BUCKETS else set()
+    granted = bucket_roles("checkpoints")
     assert granted == emulated_bucket.ROLES == ALL
-    assert granted <= ROLES.keys()
+    assert granted <= STORAGE_ROLES.keys()

@@ -106,7 +106,7 @@ def test_names_are_listed_from_the_first_offset_to_before_the_last(server: Objec
     for name in ("a", "b/1", "b/2", "c"):
         (server.root / "bucket" / name).parent.mkdir(exist_ok=True)
         (server.root / "bucket" / name).write_bytes(b"content")
-    server.page_size = 10
+    server.objects.page_size = 10
     code, answer = asked(server, "GET", "storage/v1/b/bucket/o?startOffset=b/&endOffset=b0")
     assert (code, [item["name"] for item in answer.json()["items"]]) == (200, ["b/1", "b/2"])
 

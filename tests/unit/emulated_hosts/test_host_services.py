@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import httpx
 import pytest
 
+from infra.emulators.bucket_policies import BucketPolicies
 from infra.emulators.host_services import HostServices
 
 WHO, OTHER = "trainer@p.iam.gserviceaccount.com", "other@p.iam.gserviceaccount.com"
@@ -16,7 +17,9 @@ SECRET = "projects/p/secrets/wandb"
 
 @pytest.fixture
 def services() -> Iterator[HostServices]:
-    with HostServices({"t1": WHO, "t2": OTHER}) as services:
+    policies = BucketPolicies()
+    policies.begin_project("p", {"roles/logging.logWriter": [f"serviceAccount:{WHO}"]})
+    with HostServices({"t1": WHO, "t2": OTHER}, policies) as services:
         yield services
 
 
@@ -50,10 +53,12 @@ def test_an_entry_is_kept_once_and_a_wrong_one_is_refused(services: HostServices
 
     assert [write(batch), write(batch), write(batch, "none")] == [200, 200, 401]
     assert [entry["insertId"] for entry in httpx.get(f"{services.url}/_/entries").json()] == ["1", "2"]
-    lever = f"{services.url}/_/writers"
-    httpx.post(lever, json={"accounts": [WHO]}).raise_for_status()
-    assert [write(batch), write(batch, "t2")] == [200, 403], "without roles/logging.logWriter"
-    httpx.post(lever, json={"accounts": None}).raise_for_status()
-    assert write(batch, "t2") == 200
+    assert write(batch, "t2") == 403, "without roles/logging.logWriter"
+    assert write(batch | {"logName": "projects/another/logs/slipway"}) == 403
+    services.policies.set_of_project(
+        "p", {"bindings": [{"role": "roles/editor", "members": [f"serviceAccount:{OTHER}"]}]}
+    )
+    assert [write(batch), write(batch, "t2")] == [403, 200]
+    services.policies.set_of_project("p", {"bindings": [{"role": "roles/owner", "members": [f"serviceAccount:{WHO}"]}]})
     assert write(batch | {"resource": {}}) == 400
     assert write(batch | {"entries": [{"jsonPayload": {}, "textPayload": ""}]}) == 400

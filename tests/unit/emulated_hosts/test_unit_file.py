@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from infra.emulators.tpu_hosts.unit_file import Unit, UnitCommand, UnitError, parse
+from infra.emulators.tpu_hosts.unit_file import Unit, UnitCommand, parse
+from infra.emulators.tpu_hosts.unit_words import UnitError, expanded, words
 
 TEXT = """
 [Unit]
@@ -74,8 +75,54 @@ def test_too_many_starts_end_it_but_where_the_limit_is_off() -> None:
         ("[Service]\nExecStart=/bin/true\nRestartSec=soon", "Failed to parse time span: soon"),
         ("[Service]\nExecStart /bin/true", "Missing '='"),
         ("ExecStart=/bin/true", "outside of a section"),
+        ("[Service]\nExecStart=/bin/true 'a", "Unbalanced quoting"),
+        ("[Service]\nExecStart=/bin/true \\q", "Invalid escape sequences"),
+        ("[Service]\nExecStart=-", "Empty path in command line"),
+        ("[Service]\nExecStart=/bin/true %Z", "specifier %Z is not honoured"),
     ],
 )
 def test_what_systemd_would_refuse_is_refused(text: str, why: str) -> None:
     with pytest.raises(UnitError, match=why):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("ExecStart=/bin/bash %h/train.sh", "specifier %h is not honoured by this emulated host; %% is a percent sign"),
+        ("ExecStart=/bin/true\nEnvironment=HOME=%S/host", "specifier %S is not honoured"),
+        ("ExecStart=/bin/true\nUser=%i", "specifier %i is not honoured"),
+        ("ExecStart=@/bin/true false", "@ before a command is not honoured"),
+        ("ExecStart=/bin/true ; /bin/false", "several commands in one setting are not honoured"),
+    ],
+)
+def test_what_systemd_honours_and_a_host_does_not_is_refused_by_name(text: str, why: str) -> None:
+    with pytest.raises(UnitError, match=why):
+        parse(f"[Service]\n{text}")
+
+
+def test_percent_and_dollar_signs_are_systemds() -> None:
+    unit = parse(
+        '[Service]\nExecStart=/opt/$x/run "100%% of $$HOME" $WORDS ${WORDS}/b a$b 5% $NONE [${NONE}]\n'
+        'ExecStartPre=:/bin/echo $$HOME\nEnvironment="HOME=/a $b %%h"'
+    )
+    environment = {"WORDS": "one 'two three'", "HOME": "/home"}
+    assert dict(unit.environment) == {"HOME": "/a $b %h"}, "no variable is looked up in a value"
+    assert unit.main.words[0] == "/opt/$x/run", "nor in the path of a program"
+    assert unit.main.arguments(environment) == [
+        "100% of $HOME",
+        "one",
+        "two three",
+        "one 'two three'/b",
+        "a$b",
+        "5%",
+        "[]",
+    ]
+    assert unit.before[0].arguments(environment) == ["$$HOME"]
+    assert expanded(["$ODD"], {"ODD": "it's odd"}) == ["it's", "odd"]
+
+
+def test_words_are_quoted_and_escaped_as_in_c() -> None:
+    assert words(r"""a"b c"d 'e "f" \\' "" x\x41\101\u0041\sy \; "\t\"" """) == [
+        *("ab cd", 'e "f" \\', "", "xAAA y", ";", '\t"'),
+    ]

@@ -8,22 +8,11 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
+from infra.host_roles import BUCKET_ROLES, ORBAX_BUCKETS, PROJECT_ROLES, SEES_BUCKET
 from infra.names import Names
 
-# Cloud Storage has no narrower role that writes: objectUser reads, writes and deletes objects, and grants nothing.
-BUCKET_ROLES = {
-    "checkpoints": "roles/storage.objectUser",
-    "data": "roles/storage.objectViewer",
-    "artifacts": "roles/storage.objectViewer",
-}
-# Orbax asks for the bucket itself before it reads or writes a checkpoint, which no role on objects allows (403 in
-# keras-team/kinetic pull request 251). Data may hold checkpoints to start from.
-ORBAX_BUCKETS = ("checkpoints", "data")
-SEES_BUCKET = "roles/storage.legacyBucketReader"
 REPOSITORY_ROLE = "roles/artifactregistry.reader"
 SECRET_ROLE = "roles/secretmanager.secretAccessor"
-# Logs and metrics are the project's. These roles write them and read nothing.
-PROJECT_ROLES = {"logs": "roles/logging.logWriter", "metrics": "roles/monitoring.metricWriter"}
 
 
 @dataclass(frozen=True)
