@@ -27,13 +27,20 @@ def read_prepared(directory: Path, content: str) -> Manifest:
     Raises DataError with what differs: other data would train, under this run's name.
     """
     manifest = read_manifest(directory)
-    if manifest.content != content:
-        raise _refusal(f"{directory} holds other data (its manifest says {manifest.content}, expected is {content})")
-    described = content_of({source.name: source.sha256 for source in manifest.sources}, manifest.options)
-    if described != content:
-        raise _refusal(f"{directory / MANIFEST} says {content}, but the sources and options in it are {described}")
+    if difference := other_data(manifest, content, str(directory)):
+        raise _refusal(difference)
     check_files(directory, manifest)
     return manifest
+
+
+def other_data(manifest: Manifest, content: str, place: str) -> str | None:
+    """What the manifest at `place`, a directory or a URL, says of other text than `content`; None if it is of that."""
+    if manifest.content != content:
+        return f"{place} holds other data (its manifest says {manifest.content}, expected is {content})"
+    described = content_of({source.name: source.sha256 for source in manifest.sources}, manifest.options)
+    if described != content:
+        return f"{place}/{MANIFEST} says {content}, but the sources and options in it are {described}"
+    return None
 
 
 def check_files(directory: Path, manifest: Manifest) -> None:
