@@ -9,17 +9,24 @@ import dataclasses
 from pathlib import Path
 
 from infra.paths import ROOT, WORK
+from infra.runs.stored_data import copies, prepared_bytes
+from infra.stack_file import data_source
 from infra.stack_file.settings import Settings, SettingsError, Workload
-from infra.targets.places import below
-from training.data.identity import TRAIN_TOKENIZER, DataError, PrepareOptions, content_id, corpus_files
+from infra.targets.places import below, in_bucket
+from training.data.demand import demand_of, refusal
+from training.data.identity import TRAIN_TOKENIZER, DataError, Manifest, PrepareOptions, content_id, corpus_files
 from training.data.prepared import is_prepared, read_prepared
-from training.run_spec import DataSpec, RunSpec, epochs_sentence, too_few_tokens
+from training.run_spec import DataSpec, RunSpec, epochs_sentence
+
+KEPT_HERE = WORK / "data"  # what is prepared on this machine, each below its content
 
 
 def data_spec(settings: Settings) -> DataSpec | None:
     """The data, named by its content; None for synthetic. Raises SettingsError for sources that are not there."""
     if not settings.sources:
         return None
+    if content := data_source.prepared_content(settings.sources):
+        return DataSpec(settings.data.strip(), content, settings.data_options.max_epochs)
     try:
         files = corpus_files(settings.sources, ROOT)
         content = content_id(files, _options(settings), WORK / "cache" / "data-stat.json")
@@ -41,25 +48,54 @@ def prepare_arguments(workload: Workload) -> list[str]:
     return [*workload.sources, *flags]
 
 
-def notices(spec: RunSpec) -> tuple[str, ...]:
-    """How often the run reads its data, as far as that is known before `up`.
+def prepared_in(settings: Settings, data: DataSpec) -> str:
+    """The directory of this machine where the text is prepared; empty for what a bucket has from elsewhere."""
+    if not in_bucket(data.directory):
+        return data.directory
+    return "" if data_source.prepared_content(settings.sources) else str(KEPT_HERE / data.content)
 
-    Raises SettingsError for other data than the run's, and where it would read it too often.
+
+def notices(settings: Settings, spec: RunSpec, kept_here: Path = KEPT_HERE) -> tuple[str, ...]:
+    """How hosts get the run's data and how often the run reads it, as far as that is known before `up`.
+
+    Raises SettingsError for other data than the run's, and for what the run cannot do with it.
     """
-    if spec.data is None:
+    data = spec.data
+    if data is None:
         return ()
-    directory = Path(spec.data.directory)
+    manifest = _manifest_here(data, kept_here)
+    road = (_road(settings, spec.hosts, data, manifest),) if in_bucket(data.directory) else ()
+    if manifest is None:
+        return road or ("data is not prepared yet; `up` prepares it and counts its tokens",)
+    demand = demand_of(spec)
+    if sentence := refusal(manifest, demand):
+        raise SettingsError(sentence)
+    return (*road, epochs_sentence(demand.tokens, manifest.train.tokens or 0))
+
+
+def _manifest_here(data: DataSpec, kept_here: Path) -> Manifest | None:
+    """Of what is prepared on this machine, wherever hosts read it."""
+    directory = kept_here / data.content if in_bucket(data.directory) else Path(data.directory)
     if not is_prepared(directory):
-        return ("data is not prepared yet; `up` prepares it and counts its tokens",)
+        return None
     try:
-        tokens = read_prepared(directory, spec.data.content).train.tokens or 0
+        return read_prepared(directory, data.content)
     except DataError as error:
         raise SettingsError(f"data: {error}") from None
-    needed = spec.steps * spec.tokens_per_step
-    refusal = too_few_tokens(needed, tokens, spec.data.max_epochs)
-    if refusal:
-        raise SettingsError(refusal)
-    return (epochs_sentence(needed, tokens),)
+
+
+def _road(settings: Settings, hosts: int, data: DataSpec, manifest: Manifest | None) -> str:
+    if manifest:
+        size = prepared_bytes(manifest)
+        what = f"{size / 1e6:,.1f} MB in {len(manifest.files)} files of content {data.content}"
+        return f"data: {what}; {copies(size, hosts, data.directory)}"
+    if data_source.prepared_content(settings.sources):
+        return f"data: {data.directory}, of which `up` says how much it is; each host copies it to its disk"
+    size = sum(file.path.stat().st_size for file in corpus_files(settings.sources, ROOT))
+    return (
+        f"data: {size / 1e6:,.1f} MB of text, not prepared here yet; `up` prepares it, counts its tokens and pushes "
+        f"it, unless it lies there already; {copies(size, hosts, data.directory)}"
+    )
 
 
 def _options(workload: Workload) -> PrepareOptions:

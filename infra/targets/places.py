@@ -9,8 +9,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Places:
     """artifacts: where `up` writes wheels and bundles. artifacts_on_hosts: where hosts read them, which may be another
-    way to the same files. runs: holds a directory for each run. data: holds prepared text; empty where hosts cannot
-    read any.
+    way to the same files. runs: holds a directory for each run. data: holds prepared text, each below its content;
+    empty where hosts cannot read any.
     """
 
     artifacts: str

@@ -36,6 +36,7 @@ from training.data.identity import (
 from training.data.prepared import read_prepared
 
 TOKENS = 10**9
+RECORDS = {"train": 1000, "heldout": 9}
 OPTIONS = PrepareOptions()
 AGAIN = "remove the directory, and prepare the data again (`pulumi up` does)"
 
@@ -62,7 +63,7 @@ def prepared(root: Path, corpus: Path, options: PrepareOptions = OPTIONS) -> Pat
 
 
 def _split(directory: Path, name: str) -> Split:
-    return Split(1, 1, 1, TOKENS, 1, 1.0, (_file(directory, f"{name}-00000-of-00001.array_record"),))
+    return Split(1, RECORDS[name], 1, TOKENS, 1, 1.0, (_file(directory, f"{name}-00000-of-00001.array_record"),))
 
 
 def _file(directory: Path, name: str) -> FileEntry:
@@ -180,11 +181,11 @@ def test_a_preview_refuses_other_data_by_its_name(tmp_path: Path, corpus: Path) 
     spec = run_plan.run_spec(settings, tmp_path, dataclasses.replace(named, directory=str(expected)))
     shutil.copytree(prepared(tmp_path, corpus, PrepareOptions(seed=7)), expected)
     with pytest.raises(SettingsError) as caught:
-        run_data.notices(spec)
+        run_data.notices(settings, spec)
     assert str(caught.value).startswith(f"data: {expected} holds other data (its manifest says ")
     shutil.rmtree(expected)
     shutil.move(prepared(tmp_path, corpus), expected)
-    assert any("training tokens: " in notice for notice in run_data.notices(spec))
+    assert any("training tokens: " in notice for notice in run_data.notices(settings, spec))
 
 
 def test_sources_without_a_byte_are_refused_and_one_empty_file_is_not(corpus: Path) -> None:

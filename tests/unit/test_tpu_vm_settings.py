@@ -114,7 +114,16 @@ def test_words_people_use() -> None:
         ({"valid_after": "6h", "valid_until": "4h"}, "the request would expire before it may be served"),
         ({"max_runtime": "long"}, "max_runtime is 'long' in stacks/Pulumi.v6e-32.yaml: no length of time; write"),
         ({"max_usd_per_hour": -1}, "max_usd_per_hour is -1 in stacks/Pulumi.v6e-32.yaml: input should be g"),
-        ({"data": "stdlib"}, "hosts of target tpu-vm cannot read prepared text yet: write `slipway:data: synthetic`"),
+        (
+            {"data": "gs://bucket/prepared"},
+            "data is 'gs://bucket/prepared' in stacks/Pulumi.v6e-32.yaml; prepared text in a bucket stands alone, and "
+            "the last part of its URL is its content: gs://bucket/path/<16 hex digits>, as `slipway data push DIR",
+        ),
+        ({"data": f"gs://bucket/{16 * '0'}; corpus/*.txt"}, "prepared text in a bucket stands alone, and the"),
+        (
+            {"data": f"gs://slipway-data-us-east1-my-project/prepared/{16 * '0'}"},
+            "data: bucket 'slipway-data-us-east1-my-project' lies in us-east1, but the hosts are in us-east5",
+        ),
         (
             {"artifacts": "s3://bucket/x"},
             "artifacts is 's3://bucket/x' in stacks/Pulumi.v6e-32.yaml: no store is reached by s3://; there are two "

@@ -141,7 +141,8 @@ class _Copy:
             partial.unlink()
             raise BucketReadError(
                 f"{url} is not what its manifest says: its {file.bytes:,} bytes have the SHA-256 {found[:12]}, "
-                f"expected is {file.sha256[:12]}{place}; it was replaced or damaged: delete it there and run `pulumi up` again"
+                f"expected is {file.sha256[:12]}{place}; it was replaced or damaged: delete it there and run "
+                f"`pulumi up` again"
             )
         partial.replace(self._directory / file.name)
 
