@@ -98,8 +98,7 @@ class CloudTrainingSettings(CloudSettings, Terms):
     def places(self) -> Places:
         """In the foundation's buckets, of which the stack may name others."""
         names = self.names
-        runs, data = f"gs://{names.checkpoints_bucket}/{self.stack}", f"gs://{names.data_bucket}/prepared"
-        return self.placed(f"gs://{names.artifacts_bucket}", runs, data)
+        return self.placed(f"gs://{names.artifacts_bucket}", f"gs://{names.checkpoints_bucket}/{self.stack}")
 
     @property
     def buckets_named(self) -> dict[str, str]:

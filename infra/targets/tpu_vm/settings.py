@@ -5,6 +5,7 @@ Owns what a request to the Cloud TPU API may say, as far as stack file and table
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from infra.names import COMPUTE_LIMIT, COMPUTE_NAME
 from infra.stack_file.cloud_training import CloudTrainingSettings, Word
 from infra.stack_file.settings import Absent, SettingsError, stack_names
 from infra.stack_file.terms import Seconds, seconds, where
+from infra.targets.places import Places
 from infra.targets.tpu_vm.provider.tpu_inputs import ANY_RESERVATION
 from infra.tiers import Tier
 
@@ -78,6 +80,11 @@ class TpuVmSettings(CloudTrainingSettings):
     take_over: Absent[Annotated[str, Field(pattern=r"^[0-9a-f]{6,12}(-[0-9a-f]{12}){0,2}$")]] = None
     """A running request of another clone that this one is to have, as the refusal of `up` names it; it is not deleted,
     and the other clone no longer has it."""
+
+    @property
+    def places(self) -> Places:
+        """With the place from which its hosts copy text, since the target declares what brings it there."""
+        return dataclasses.replace(super().places, data=f"gs://{self.names.data_bucket}/prepared")
 
     @property
     def request(self) -> str:
