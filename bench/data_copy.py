@@ -35,7 +35,7 @@ def figures(repetitions: int = REPETITIONS) -> list[Figure]:
         url = stack.enter_context(emulated_bucket(root / "buckets"))
         metadata = stack.enter_context(MetadataServer())
         names = _fill(root / "buckets" / "bucket" / _CONTENT)
-        reader = BucketReader({"SLIPWAY_STORAGE_ENDPOINT": url, "GCE_METADATA_HOST": host.host})
+        reader = BucketReader({"SLIPWAY_STORAGE_ENDPOINT": url, "GCE_METADATA_HOST": metadata.host})
 
         def copy(directory: Path) -> None:
             copy_from_bucket(_SOURCE, _CONTENT, directory, reader, lambda progress: None)
