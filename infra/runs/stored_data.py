@@ -74,7 +74,9 @@ def push_prepared(directory: Path, to: str, progress: Progress) -> tuple[str, Pu
     manifest = read_manifest(directory)
     check_files(directory, manifest)
     if names := damaged(directory, math.inf):
-        raise DataError(f"{names} in {directory} is damaged: remove the directory, and prepare the data again")
+        raise DataError(
+            f"{', '.join(names)} in {directory} is damaged: remove the directory, and prepare the data again"
+        )
     url = below(to, manifest.content)
     names = [file.name for file in manifest.files]
     return url, push(LocalStore(directory), open_store(url), names, last=[MANIFEST], progress=progress)

@@ -15,9 +15,9 @@ import pytest
 from infra.emulators.metadata_server import MetadataServer
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from training.bucket_reader import BucketReader, BucketReadError
-from training.data.host_copy import Copied, Watch, copy_from_bucket, on_this_host
+from training.data.host_copy import Copied, Watch, copy_from_bucket, forget_damaged, on_this_host
 from training.data.identity import MANIFEST, DataError, FileEntry, Manifest, Split, TokenizerEntry, content_of
-from training.data.prepared import read_prepared
+from training.data.prepared import damaged, read_prepared
 from training.data.shards import write_shard
 from training.run_spec import DataSpec, RunSpec
 
@@ -85,9 +85,8 @@ def test_text_of_a_bucket_is_on_the_hosts_disk_and_fetched_once(bucket: Bucket, 
     copied = bucket.copy()
     total = sum(file.bytes for file in read_prepared(prepared, CONTENT).files)
     assert (copied.files, copied.bytes, copied.present_bytes) == (5, total, 0)
-    assert {path.name: path.read_bytes() for path in bucket.here.iterdir()} == {
-        path.name: path.read_bytes() for path in prepared.iterdir()
-    }
+    there = {path.name: path.read_bytes() for path in bucket.here.iterdir()}
+    assert there == {path.name: path.read_bytes() for path in prepared.iterdir()} | {"copied-from": SOURCE.encode()}
     bucket.store.calls.clear()
     assert (bucket.copy().bytes, bucket.store.calls) == (0, [])
 
@@ -229,6 +228,20 @@ def test_a_disk_that_is_too_small_is_said_before_anything_is_copied(bucket: Buck
     assert f" to {bucket.here}, whose disk has " in sentence and sentence.endswith("larger disk, or less data")
     assert bucket.asked_for(".array_record") == 0
     assert [path.name for path in bucket.here.iterdir()] == []
+
+
+def test_a_bit_that_turned_on_the_disk_is_fetched_by_the_next_start(bucket: Bucket, prepared: Path) -> None:
+    """Of what cannot be read in a training: files of a copy go, those of a directory of one's own stay."""
+    bucket.copy()
+    assert damaged(bucket.here, 60) == []
+    content = bytearray((bucket.here / SHARD).read_bytes())
+    content[1000] ^= 1
+    (bucket.here / SHARD).write_bytes(content)
+    names = damaged(bucket.here, 60)
+    assert (names, forget_damaged(bucket.here, names)) == ([SHARD], SOURCE)
+    assert bucket.copy().files == 1
+    assert damaged(bucket.here, 60) == []
+    assert forget_damaged(prepared, [SHARD]) == "" and (prepared / SHARD).exists()
 
 
 @pytest.mark.parametrize("key", ["content", "options"])

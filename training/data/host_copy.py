@@ -29,6 +29,7 @@ from training.run_spec import RunSpec
 AT_ONCE = 8
 SPARE_BYTES = 256 << 20  # what training writes on the same disk has to go somewhere
 _PARTIAL = ".partial"
+_SOURCE = "copied-from"  # in a directory that is a copy
 _SHOW_EVERY_S = 1.0
 _CONTENT = re.compile(r"[0-9a-f]{16}")
 
@@ -79,10 +80,22 @@ def copy_from_bucket(source: str, content: str, directory: Path, reader: BucketR
     missing = [file for file in manifest.files if not _is_there(directory, file)]
     _check_space(directory, missing)
     _Copy(source, directory, reader, missing).run(watch)
+    (directory / _SOURCE).write_text(source)
     write_atomically(directory / MANIFEST, text)
     fetched = sum(file.bytes for file in missing)
     every = sum(file.bytes for file in manifest.files)
     return Copied(len(missing), fetched, every - fetched, time.monotonic() - started)
+
+
+def forget_damaged(directory: Path, names: Sequence[str]) -> str:
+    """Remove files of a copy, which the next start fetches again; returns their source, empty for what is no copy."""
+    try:
+        source = (directory / _SOURCE).read_text()
+    except FileNotFoundError:
+        return ""
+    for name in names:
+        (directory / name).unlink(missing_ok=True)
+    return source
 
 
 class _Copy:

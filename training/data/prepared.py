@@ -59,11 +59,11 @@ def check_files(directory: Path, manifest: Manifest) -> None:
         raise _refusal(f"{directory} holds {strangers[0]}, which its manifest does not name")
 
 
-def damaged(directory: Path, within_s: float) -> str:
+def damaged(directory: Path, within_s: float) -> list[str]:
     """Names of the files that are not what the manifest says, of those that can be hashed in that time."""
     until, hashes = time.monotonic() + within_s, HashCache(None)
     files = itertools.takewhile(lambda _: time.monotonic() <= until, read_manifest(directory).files)
-    return ", ".join(file.name for file in files if hashes.sha256(directory / file.name) != file.sha256)
+    return [file.name for file in files if hashes.sha256(directory / file.name) != file.sha256]
 
 
 def _refusal(what: str) -> DataError:
