@@ -101,7 +101,7 @@ def test_a_push_that_breaks_off_leaves_nothing_that_hosts_take_for_whole(server:
 def test_a_damaged_shard_is_not_pushed(server: ObjectStore, directory: Path) -> None:
     content = (directory / SHARD).read_bytes()
     (directory / SHARD).write_bytes(content[:-1] + b"!")
-    with pytest.raises(DataError, match=f"{SHARD} in {directory} is damaged: remove the directory, and prepare i"):
+    with pytest.raises(DataError, match=f"{SHARD} in {directory} is damaged: remove the directory, and prepare"):
         pushed(directory)
     assert server.calls == []
 
