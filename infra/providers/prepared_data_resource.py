@@ -33,6 +33,7 @@ class PreparedDataResource(StoredResource[PreparedDataInputs]):
     inputs = PreparedDataInputs
     timeout_s: ClassVar[float] = 24 * 3600.0
     store_key: ClassVar[str] = "directory"
+    refresh_before_update: ClassVar[bool] = True  # else `up` would find nothing to do where a shard is lost
 
     def create(self, context: Context, new: PreparedDataInputs) -> tuple[str, Outputs]:
         if in_bucket(new.directory):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from infra.paths import ROOT, WORK
+from infra.paths import PREPARED, ROOT, WORK
 from infra.runs.stored_data import copies, prepared_bytes
 from infra.stack_file import data_source
 from infra.stack_file.settings import Settings, SettingsError, Workload
@@ -17,8 +17,6 @@ from training.data.demand import demand_of, refusal
 from training.data.identity import TRAIN_TOKENIZER, DataError, Manifest, PrepareOptions, content_id, corpus_files
 from training.data.prepared import is_prepared, read_prepared
 from training.run_spec import DataSpec, RunSpec, epochs_sentence
-
-KEPT_HERE = WORK / "data"  # what is prepared on this machine, each below its content
 
 
 def data_spec(settings: Settings) -> DataSpec | None:
@@ -49,13 +47,12 @@ def prepare_arguments(workload: Workload) -> list[str]:
 
 
 def prepared_in(settings: Settings, data: DataSpec) -> str:
-    """The directory of this machine where the text is prepared; empty for what a bucket has from elsewhere."""
-    if not in_bucket(data.directory):
-        return data.directory
-    return "" if data_source.prepared_content(settings.sources) else str(KEPT_HERE / data.content)
+    """The directory of this machine where a bucket's text is prepared; empty for what it has from elsewhere."""
+    from_here = in_bucket(data.directory) and not data_source.prepared_content(settings.sources)
+    return str(PREPARED / data.content) if from_here else ""
 
 
-def notices(settings: Settings, spec: RunSpec, kept_here: Path = KEPT_HERE) -> tuple[str, ...]:
+def notices(settings: Settings, spec: RunSpec, prepared: Path = PREPARED) -> tuple[str, ...]:
     """How hosts get the run's data and how often the run reads it, as far as that is known before `up`.
 
     Raises SettingsError for other data than the run's, and for what the run cannot do with it.
@@ -63,7 +60,7 @@ def notices(settings: Settings, spec: RunSpec, kept_here: Path = KEPT_HERE) -> t
     data = spec.data
     if data is None:
         return ()
-    manifest = _manifest_here(data, kept_here)
+    manifest = _manifest_here(data, prepared)
     road = (_road(settings, spec.hosts, data, manifest),) if in_bucket(data.directory) else ()
     if manifest is None:
         return road or ("data is not prepared yet; `up` prepares it and counts its tokens",)
@@ -73,9 +70,9 @@ def notices(settings: Settings, spec: RunSpec, kept_here: Path = KEPT_HERE) -> t
     return (*road, epochs_sentence(demand.tokens, manifest.train.tokens or 0))
 
 
-def _manifest_here(data: DataSpec, kept_here: Path) -> Manifest | None:
+def _manifest_here(data: DataSpec, prepared: Path) -> Manifest | None:
     """Of what is prepared on this machine, wherever hosts read it."""
-    directory = kept_here / data.content if in_bucket(data.directory) else Path(data.directory)
+    directory = prepared / data.content if in_bucket(data.directory) else Path(data.directory)
     if not is_prepared(directory):
         return None
     try:
