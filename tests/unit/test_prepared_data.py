@@ -33,7 +33,7 @@ from training.data.identity import (
     corpus_files,
     source_digests,
 )
-from training.data.prepared import read_prepared
+from training.data.prepared import damaged, read_prepared
 
 TOKENS = 10**9
 RECORDS = {"train": 1000, "heldout": 9}
@@ -164,6 +164,16 @@ def test_a_directory_that_was_changed_is_refused(
     directory = prepared(tmp_path, corpus)
     change(directory)
     assert created(directory) == said.format(directory)
+
+
+def test_what_lies_on_something_that_went_away_is_damaged(tmp_path: Path, corpus: Path) -> None:
+    """Of a training whose mount is gone: the end of it is said, whatever can be read."""
+    directory = prepared(tmp_path, corpus)
+    assert damaged(directory, 60) == []
+    (directory / "train-00000-of-00001.array_record").unlink()
+    assert damaged(directory, 60) == ["train-00000-of-00001.array_record"]
+    shutil.rmtree(directory)
+    assert damaged(directory, 60) == ["manifest.json"]
 
 
 def test_numbers_of_the_options_survive_the_manifest(tmp_path: Path, corpus: Path) -> None:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from training.data.hash_cache import HashCache
-from training.data.identity import MANIFEST, DataError, Manifest, content_of, read_manifest
+from training.data.identity import MANIFEST, DataError, FileEntry, Manifest, content_of, read_manifest
 
 
 def is_prepared(directory: Path) -> bool:
@@ -60,10 +60,24 @@ def check_files(directory: Path, manifest: Manifest) -> None:
 
 
 def damaged(directory: Path, within_s: float) -> list[str]:
-    """Names of the files that are not what the manifest says, of those that can be hashed in that time."""
-    until, hashes = time.monotonic() + within_s, HashCache(None)
-    files = itertools.takewhile(lambda _: time.monotonic() <= until, read_manifest(directory).files)
-    return [file.name for file in files if hashes.sha256(directory / file.name) != file.sha256]
+    """Names of the files that are not what the manifest says, of those that can be hashed in that time.
+
+    Also where they cannot be read, or not even the manifest can: what they lie on may have gone away.
+    """
+    until = time.monotonic() + within_s
+    try:
+        files = read_manifest(directory).files
+    except DataError:
+        return [MANIFEST]
+    hashed = itertools.takewhile(lambda _: time.monotonic() <= until, files)
+    return [file.name for file in hashed if _is_damaged(directory / file.name, file)]
+
+
+def _is_damaged(path: Path, file: FileEntry) -> bool:
+    try:
+        return HashCache(None).sha256(path) != file.sha256
+    except OSError:
+        return True
 
 
 def _refusal(what: str) -> DataError:
