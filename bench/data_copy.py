@@ -71,7 +71,7 @@ def _fill(directory: Path) -> list[str]:
     )
     heldout = (_file(directory, "heldout-00000-of-00001.array_record", 1 << 20),)
     tokenizer = TokenizerEntry(_file(directory, "tokenizer.model", 1 << 16), 4096, 0, 1, 2, 3)
-    splits = [Split(1, 1, 1, 1, 1, 1.0, files) for files in (train, heldout)]
+    splits = (Split(1, 1, 1, 1, 1, 1.0, train), Split(1, 1, 1, 1, 1, 1.0, heldout))
     manifest = Manifest(1, _CONTENT, 0, {}, (), *splits, tokenizer)
     (directory / MANIFEST).write_text(manifest.to_json())
     return [MANIFEST, *(file.name for file in manifest.files)]

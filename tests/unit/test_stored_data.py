@@ -284,8 +284,8 @@ def test_hosts_of_this_machine_read_no_bucket() -> None:
     ],
 )
 def test_a_named_model_of_another_vocabulary_than_its_text_is_refused(changes: dict[str, Any], said: str) -> None:
-    training = {"training": {"model_name": "llama2-7b"}}
-    settings = made(**{"data": "stdlib"} | training | changes)
+    named: dict[str, Any] = {"data": "stdlib", "training": {"model_name": "llama2-7b"}}
+    settings = made(**named | changes)
     if not said:
         vocabulary.check(settings)
         return
