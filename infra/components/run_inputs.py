@@ -24,7 +24,7 @@ def prepared_data_inputs(
         return None
     demand = demand_of(spec)
     return PreparedDataInputs(
-        directory=spec.data.directory,
+        directory=run_data.stored_at(settings, spec.data.content),
         tokens_needed=demand.tokens,
         max_epochs=demand.max_epochs,
         on_destroy=on_destroy,

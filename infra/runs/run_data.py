@@ -24,7 +24,7 @@ def data_spec(settings: Settings) -> DataSpec | None:
     if not settings.sources:
         return None
     if content := data_source.prepared_content(settings.sources):
-        return DataSpec(settings.data.strip(), content, settings.data_options.max_epochs)
+        return _on_hosts(settings, content)
     try:
         files = corpus_files(settings.sources, ROOT)
         content = content_id(files, _options(settings), WORK / "cache" / "data-stat.json")
@@ -32,7 +32,20 @@ def data_spec(settings: Settings) -> DataSpec | None:
         raise SettingsError(f"data: {error}") from None
     if not any(file.path.stat().st_size for file in files):
         raise SettingsError(f"data: every file of '{settings.data}' is empty")
-    return DataSpec(below(settings.places.data, content), content, settings.data_options.max_epochs)
+    return _on_hosts(settings, content)
+
+
+def stored_at(settings: Settings, content: str) -> str:
+    """Where the text lies once it is prepared: a directory of this machine, or a place in a bucket."""
+    if data_source.prepared_content(settings.sources):
+        return settings.data.strip()
+    return below(settings.places.data, content)
+
+
+def _on_hosts(settings: Settings, content: str) -> DataSpec:
+    on_hosts = settings.places.data_on_hosts
+    directory = below(on_hosts, content) if on_hosts else stored_at(settings, content)
+    return DataSpec(directory, content, settings.data_options.max_epochs)
 
 
 def prepare_arguments(workload: Workload) -> list[str]:
@@ -48,7 +61,7 @@ def prepare_arguments(workload: Workload) -> list[str]:
 
 def prepared_in(settings: Settings, data: DataSpec) -> str:
     """The directory of this machine where a bucket's text is prepared; empty for what it has from elsewhere."""
-    from_here = in_bucket(data.directory) and not data_source.prepared_content(settings.sources)
+    from_here = in_bucket(settings.places.data) and not data_source.prepared_content(settings.sources)
     return str(PREPARED / data.content) if from_here else ""
 
 
@@ -60,8 +73,10 @@ def notices(settings: Settings, spec: RunSpec, prepared: Path = PREPARED) -> tup
     data = spec.data
     if data is None:
         return ()
-    manifest = _manifest_here(data, prepared)
-    road = (_road(settings, spec.hosts, data, manifest),) if in_bucket(data.directory) else ()
+    stored = stored_at(settings, data.content)
+    directory = prepared / data.content if in_bucket(stored) else Path(data.directory)
+    manifest = _manifest_in(directory, data.content)
+    road = (_road(settings, spec.hosts, data, manifest),) if in_bucket(stored) else ()
     if manifest is None:
         return road or ("data is not prepared yet; `up` prepares it and counts its tokens",)
     demand = demand_of(spec)
@@ -70,29 +85,33 @@ def notices(settings: Settings, spec: RunSpec, prepared: Path = PREPARED) -> tup
     return (*road, epochs_sentence(demand.tokens, manifest.train.tokens or 0))
 
 
-def _manifest_here(data: DataSpec, prepared: Path) -> Manifest | None:
+def _manifest_in(directory: Path, content: str) -> Manifest | None:
     """Of what is prepared on this machine, wherever hosts read it."""
-    directory = prepared / data.content if in_bucket(data.directory) else Path(data.directory)
     if not is_prepared(directory):
         return None
     try:
-        return read_prepared(directory, data.content)
+        return read_prepared(directory, content)
     except DataError as error:
         raise SettingsError(f"data: {error}") from None
 
 
 def _road(settings: Settings, hosts: int, data: DataSpec, manifest: Manifest | None) -> str:
+    """From this machine to the hosts of a cloud."""
+    url = stored_at(settings, data.content)
     if manifest:
         size = prepared_bytes(manifest)
         what = f"{size / 1e6:,.1f} MB in {len(manifest.files)} files of content {data.content}"
-        return f"data: {what}; {copies(size, hosts, data.directory)}"
-    if data_source.prepared_content(settings.sources):
-        return f"data: {data.directory}, of which `up` says how much it is; each host copies it to its disk"
-    size = sum(file.path.stat().st_size for file in corpus_files(settings.sources, ROOT))
-    return (
-        f"data: {size / 1e6:,.1f} MB of text, not prepared here yet; `up` prepares it, counts its tokens and pushes "
-        f"it, unless it lies there already; {copies(size, hosts, data.directory)}"
-    )
+    elif data_source.prepared_content(settings.sources):
+        size, what = None, f"{url}, of which `up` says how much it is"
+    else:
+        size = sum(file.path.stat().st_size for file in corpus_files(settings.sources, ROOT))
+        what = (
+            f"{size / 1e6:,.1f} MB of text, not prepared here yet; `up` prepares it, counts its tokens and pushes it "
+            f"to {url}, unless it lies there already"
+        )
+    if settings.places.data_on_hosts:
+        return f"data: {what}; hosts read it on their data disk, in {data.directory}, where it has to be"
+    return f"data: {what}; {copies(size, hosts, url)}"
 
 
 def _options(workload: Workload) -> PrepareOptions:

@@ -20,11 +20,14 @@ from training.data.prepared import check_files, damaged, other_data
 ASSUMED_BYTES_PER_S = 100e6
 
 
-def copies(size: int, hosts: int, url: str) -> str:
-    """Who copies text of so many bytes, and how long that takes."""
-    seconds = max(1, round(size / ASSUMED_BYTES_PER_S))
+def copies(size: int | None, hosts: int, url: str) -> str:
+    """Who copies text of so many bytes, and how long that takes; None: nobody knows yet how many."""
     who = f"each of {hosts} hosts copies" if hosts > 1 else "its host copies"
-    return f"{who} it from {url} to its disk, in about {seconds:,} s at an assumed {ASSUMED_BYTES_PER_S / 1e6:.0f} MB/s"
+    what = f"{who} it from {url} to its disk"
+    if size is None:
+        return what
+    seconds = max(1, round(size / ASSUMED_BYTES_PER_S))
+    return f"{what}, in about {seconds:,} s at an assumed {ASSUMED_BYTES_PER_S / 1e6:.0f} MB/s"
 
 
 def prepared_bytes(manifest: Manifest) -> int:

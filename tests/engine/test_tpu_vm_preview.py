@@ -146,6 +146,7 @@ OTHER: dict[str, Any] = {
     "labels": {"team": "a"},
     "tags": ["tpu"],
     "data_disks": [{"source_disk": "d", "mode": "read-only"}],
+    "data_on_hosts": "disk",
     "host_secrets": ["wandb"],
     "max_chips": 500,
     "max_usd_per_hour": 500,
@@ -165,6 +166,11 @@ BEFORE: dict[str, dict[str, Any]] = {
     "min_duration": {"tier": "guaranteed"},
     "network": {"network": "n", "subnet": "s"},
     "subnet": {"network": "n", "subnet": "s"},
+    "data_on_hosts": {
+        "data": f"gs://bucket/{16 * '0'}",
+        "training": {"model_name": "default", "per_device_batch_size": 1, "max_target_length": 2048},
+        "data_disks": [{"source_disk": "d", "mode": "read-only"}],
+    },
 }
 FIXED = {"stack", "target", "data", "region", "model_file", "channel", "overlay"}  # other stacks, or files of one's own
 

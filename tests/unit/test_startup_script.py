@@ -20,7 +20,14 @@ from infra.paths import ROOT, TRAINING
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.targets.tpu_vm.plan import host_script
 from infra.targets.tpu_vm.settings import TpuVmSettings
-from infra.vm_hosts.startup_script import METADATA_LIMIT, HostScript, StartupScriptError, asking, startup_script
+from infra.vm_hosts.startup_script import (
+    DATA_DISK,
+    METADATA_LIMIT,
+    HostScript,
+    StartupScriptError,
+    asking,
+    startup_script,
+)
 from tests.golden_files import GOLDEN, check_golden
 
 BOOTSTRAP = (TRAINING / "bootstrap.sh").read_text()
@@ -189,12 +196,12 @@ class BootedHost:
         self.home = directory / "home with a space"
         self.units = directory / "etc" / "systemd" / "system"
         self.huge_pages = directory / "huge pages"
-        self._tools, self._calls = directory / "tools", directory / "calls"
+        self._tools, self.calls = directory / "tools", directory / "calls"
         for folder in (self._tools, self.units):
             folder.mkdir(parents=True)
         self.huge_pages.write_text("madvise\n")
         for name in ("systemctl", "useradd", "chown"):
-            self.tool(name, f'echo "{name} $*" >>"{self._calls}"')
+            self.tool(name, f'echo "{name} $*" >>"{self.calls}"')
         address = f"127.0.0.1:{server.server_port}"
         self.environ = {
             "PATH": f"{self._tools}:{os.environ['PATH']}",
@@ -215,10 +222,10 @@ class BootedHost:
 
     def boot(self, script: str) -> list[str]:
         """What it called."""
-        self._calls.write_text("")
+        self.calls.write_text("")
         done = self.run("-c", script)
         assert done.returncode == 0, done.stderr
-        return self._calls.read_text().splitlines()
+        return self.calls.read_text().splitlines()
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = ["bash", *arguments]
@@ -273,6 +280,20 @@ def test_training_runs_as_an_account_of_its_own_and_what_root_runs_is_not_that_a
     given = [f"{host.home}/{name}" for name in ("host", "cache", "software")]
     assert [call for call in calls if call.startswith("chown")] == [f"chown -R slipway: {' '.join(given)}"]
     assert "SystemMaxUse=1G\n" in (host.units.parent / "journald@slipway.conf").read_text()
+
+
+def test_text_on_a_disk_is_mounted_by_its_label_at_each_boot_and_its_lack_stops_nothing(host: BootedHost) -> None:
+    """Training then says that its text is not there."""
+    script = startup_script(dataclasses.replace(HOST, data_disk="slipway-data"), BOOTSTRAP)
+    host.tool("mountpoint", "false")
+    host.tool("mount", f'echo "mount $*" >>"{host.calls}"')
+    assert f"mount -o ro LABEL=slipway-data {host.home}/data-disk" in host.boot(script)
+    host.tool("mount", "echo 'no such device' >&2; exit 32")
+    assert host.boot(script)[-1].startswith("systemctl start ")
+    host.tool("mountpoint", "true")
+    host.tool("mount", f'echo "mount $*" >>"{host.calls}"')
+    assert not any(call.startswith("mount ") for call in host.boot(script)), "it is there"
+    assert DATA_DISK == "/var/lib/slipway/data-disk" and "DATA_DISK=" not in startup_script(HOST, BOOTSTRAP)
 
 
 def test_training_finds_its_variables_and_secrets(host: BootedHost) -> None:

@@ -19,6 +19,7 @@ from infra.components.run_inputs import prepared_data_inputs
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.host_software.derive import host_software
 from infra.preview import vocabulary
+from infra.preview.stack_plan import decide
 from infra.providers import made_at
 from infra.providers.inputs import PreparedDataInputs
 from infra.providers.prepared_data_resource import PreparedDataResource
@@ -27,6 +28,7 @@ from infra.runs import run_data, run_plan
 from infra.runs.stored_data import push_prepared, stored_manifest
 from infra.stack_file.settings import SettingsError
 from infra.targets.local.settings import LocalSettings
+from infra.targets.tpu_vm.declare import slice_args
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from tests.unit.test_prepared_data import RECORDS, TOKENS, prepared
 from tests.unit.test_settings import check, values
@@ -265,6 +267,22 @@ def test_text_that_a_bucket_has_already_is_named_by_its_content(tmp_path: Path, 
     assert notices(there, tmp_path / "nothing").startswith(f"data: {url}, of which `up` says how much it is")
     made_elsewhere = prepared_data_inputs(there, specs[1], host_software(there, specs[1]), "keep")
     assert made_elsewhere and (made_elsewhere.prepared_in, made_elsewhere.hosts) == ("", 8)
+
+
+def test_text_on_a_data_disk_is_prepared_and_checked_as_any_and_read_there(tmp_path: Path, corpus: Path) -> None:
+    content = prepared(tmp_path, corpus).name
+    settings = cloud(corpus, data_on_hosts="disk", data_disks=[{"source_disk": "corpora"}])
+    spec, copied = run_plan.of_stack(settings), run_plan.of_stack(cloud(corpus))
+    assert spec.data and spec.data.directory == f"/var/lib/slipway/data-disk/{content}"
+    assert spec.run_name == copied.run_name, "another road is the same run"
+    said = notices(settings, tmp_path / "data").splitlines()
+    assert said[0].endswith(f"; hosts read it on their data disk, in {spec.data.directory}, where it has to be")
+    assert said[1].endswith("epochs")
+    new = prepared_data_inputs(settings, spec, host_software(settings, spec), "keep")
+    assert new and new.directory == f"gs://slipway-data-us-east5-my-project/prepared/{content}"
+    assert (
+        "\nexport SLIPWAY_DATA_DISK=slipway-data\n" in slice_args(decide(settings)).request.metadata["startup-script"]
+    )
 
 
 def test_hosts_of_this_machine_read_no_bucket() -> None:

@@ -289,7 +289,9 @@ def read_manifest(directory: Path) -> Manifest:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise DataError(f"{path} does not exist: prepare the data with `slipway data prepare`") from error
+        raise DataError(
+            f"{path} does not exist: prepare the data with `slipway data prepare` and bring it there"
+        ) from error
     except (OSError, ValueError) as error:
         raise DataError(f"{path} is not a manifest of this version ({error!r}): prepare the data anew") from error
     return parse_manifest(text, str(path))
