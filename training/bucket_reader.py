@@ -17,6 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +33,56 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 
 class BucketReadError(Exception):
     """An object cannot be had as it should be, in one sentence with the object and the byte; another start may."""
+
+
+@dataclass
+class _Reading:
+    """How far an object has arrived; of which generation it is, once a first answer has said that."""
+
+    url: str
+    at: int
+    size: int | None
+    generation: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        return self.size is not None and self.at >= self.size
+
+    def begin(self, answer: Any) -> None:
+        """Raises BucketReadError where the answer is of another object than was expected."""
+        headers, url, at = answer.headers, self.url, self.at
+        content_range = str(headers.get("Content-Range") or "")  # none of a server that sends the whole
+        if at and not content_range.startswith(f"bytes {at}-"):
+            raise BucketReadError(f"{url} cannot be read on from byte {at:,}: the bucket sends other bytes than those")
+        size = int(content_range.rpartition("/")[2] or headers.get("Content-Length") or 0)
+        if self.size not in (None, size):
+            raise BucketReadError(
+                f"{url} has {size:,} bytes, but its manifest says {self.size:,}: it differs from byte "
+                f"{min(size, self.size or 0):,} on at the latest"
+            )
+        generation = str(headers.get("X-Goog-Generation") or "")
+        if self.generation not in ("", generation):
+            raise BucketReadError(f"{url} was replaced while it was read: it is another object at byte {at:,}")
+        self.size, self.generation = size, generation
+
+
+class _Patience:
+    """Growing waits between tries, for so many seconds without a byte."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.renew()
+
+    def renew(self) -> None:
+        self._pause_s, self._until = _FIRST_PAUSE_S, time.monotonic() + self._seconds
+
+    def waited(self) -> bool:
+        """False where it is at its end."""
+        if time.monotonic() + self._pause_s > self._until:
+            return False
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        return True
 
 
 class BucketReader:
@@ -55,41 +106,29 @@ class BucketReader:
         another one on the way.
         """
         buffer = memoryview(bytearray(_CHUNK_BYTES))
-        at, generation, pause_s = start, "", _FIRST_PAUSE_S
-        until = time.monotonic() + self._patience_s
-        while size is None or at < size:
+        reading, patience = _Reading(url, start, size), _Patience(self._patience_s)
+        while not reading.is_done:
+            problem = "the answer ended early"
             try:
-                with self._open(url, at) as answer:
-                    size = _size(url, answer, at, size)
-                    now = answer.headers.get("X-Goog-Generation") or ""
-                    if generation not in ("", now):
-                        raise BucketReadError(
-                            f"{url} was replaced while it was read: it is another object at byte {at:,}"
-                        )
-                    generation = now
+                with self._open(reading) as answer:
+                    reading.begin(answer)
                     while count := answer.readinto(buffer):
-                        at, pause_s = at + count, _FIRST_PAUSE_S
-                        until = time.monotonic() + self._patience_s
+                        reading.at += count
+                        patience.renew()
                         yield buffer[:count]
-                if size == 0:
-                    return
-                problem = "the answer ended early"
             except urllib.error.HTTPError as error:
-                problem = self._refused(url, at, error)
+                problem = self._refused(reading, error)
             except (OSError, http.client.HTTPException) as error:
                 problem = str(getattr(error, "reason", "") or error) or type(error).__name__
-            if at < (size or at + 1):
-                if time.monotonic() + pause_s > until:
-                    of = f" of {size:,}" if size else ""
-                    raise BucketReadError(f"{url} cannot be read on from byte {at:,}{of}: {problem}")
-                time.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            if not reading.is_done and not patience.waited():
+                of = f" of {reading.size:,}" if reading.size else ""
+                raise BucketReadError(f"{url} cannot be read on from byte {reading.at:,}{of}: {problem}")
 
-    def _open(self, url: str, at: int) -> Any:
-        bucket, _, name = url.removeprefix("gs://").partition("/")
+    def _open(self, reading: _Reading) -> Any:
+        bucket, _, name = reading.url.removeprefix("gs://").partition("/")
         request = urllib.request.Request(  # noqa: S310 - https, or what somebody named in its place
             f"{self._endpoint}/storage/v1/b/{bucket}/o/{quote(name, safe='')}?alt=media",
-            headers={"Authorization": f"Bearer {self._bearer(url)}", "Range": f"bytes={at}-"},
+            headers={"Authorization": f"Bearer {self._bearer(reading.url)}", "Range": f"bytes={reading.at}-"},
         )
         return _opener.open(request, timeout=_ANSWER_S)
 
@@ -106,10 +145,11 @@ class BucketReader:
                     raise OSError(sentence) from None
             return self._token
 
-    def _refused(self, url: str, at: int, error: urllib.error.HTTPError) -> str:
+    def _refused(self, reading: _Reading, error: urllib.error.HTTPError) -> str:
         """What the bucket answers, where asking again may help. Raises BucketReadError where it does not."""
         with error:
             said = _message(error)
+        url, at = reading.url, reading.at
         if error.code == 401:
             self._token = ""  # it lives for an hour, and a large corpus takes longer
         if error.code == 401 or error.code in _PASSING:
@@ -122,20 +162,6 @@ class BucketReader:
         raise BucketReadError(
             f"{url} cannot be read at byte {at:,}: the bucket answers {error.code}{said}{role * (error.code == 403)}"
         )
-
-
-def _size(url: str, answer: Any, at: int, expected: int | None) -> int:
-    """Bytes of the whole object. Raises BucketReadError where others are expected."""
-    content_range = str(answer.headers.get("Content-Range") or "")  # none of a server that sends the whole
-    if at and not content_range:
-        raise BucketReadError(f"{url} cannot be read on from byte {at:,}: the bucket sends the whole object again")
-    size = int(content_range.rpartition("/")[2] or answer.headers.get("Content-Length") or 0)
-    if expected is not None and size != expected:
-        raise BucketReadError(
-            f"{url} has {size:,} bytes, but its manifest says {expected:,}: it differs from byte "
-            f"{min(size, expected):,} on at the latest"
-        )
-    return size
 
 
 def _message(error: urllib.error.HTTPError) -> str:
