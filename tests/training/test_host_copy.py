@@ -14,12 +14,15 @@ import pytest
 
 from infra.emulators.metadata_server import MetadataServer
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
+from tests.training.cluster import Cluster
 from training.bucket_reader import BucketReader, BucketReadError
 from training.data.host_copy import Copied, Watch, copy_from_bucket, forget_damaged, on_this_host
 from training.data.identity import MANIFEST, DataError, FileEntry, Manifest, Split, TokenizerEntry, content_of
 from training.data.prepared import damaged, read_prepared
 from training.data.shards import write_shard
-from training.run_spec import DataSpec, RunSpec
+from training.exit_codes import ExitCode
+from training.host_status import Phase
+from training.run_spec import DataSpec, MaxTextValue, RunSpec
 
 CONTENT = content_of({}, {})
 SOURCE = f"gs://bucket/prepared/{CONTENT}"
@@ -40,9 +43,12 @@ class Bucket:
     def here(self) -> Path:
         return self.disk / "data" / CONTENT
 
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"SLIPWAY_STORAGE_ENDPOINT": self.store.url, "GCE_METADATA_HOST": self.metadata.host}
+
     def copy(self, patience_s: float = 60.0, watch: Watch = lambda progress: None) -> Copied:
-        environ = {"SLIPWAY_STORAGE_ENDPOINT": self.store.url, "GCE_METADATA_HOST": self.metadata.host}
-        return copy_from_bucket(SOURCE, CONTENT, self.here, BucketReader(environ, patience_s), watch)
+        return copy_from_bucket(SOURCE, CONTENT, self.here, BucketReader(self.environ, patience_s), watch)
 
     def refused(self, patience_s: float = 60.0, watch: Watch = lambda progress: None) -> str:
         with pytest.raises((BucketReadError, DataError)) as caught:
@@ -92,9 +98,8 @@ def test_text_of_a_bucket_is_on_the_hosts_disk_and_fetched_once(bucket: Bucket, 
 
 
 def test_a_run_reads_the_copy(bucket: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
-    environ = {"SLIPWAY_STORAGE_ENDPOINT": bucket.store.url, "GCE_METADATA_HOST": bucket.metadata.host}
     spec = RunSpec("s", "run", "cpu", 1, 1, 1, 1, "gs://runs", DataSpec(SOURCE, CONTENT, 1), {})
-    own = on_this_host(spec, bucket.disk / "data", BucketReader(environ), lambda progress: None)
+    own = on_this_host(spec, bucket.disk / "data", BucketReader(bucket.environ), lambda progress: None)
     assert own == dataclasses.replace(spec, data=DataSpec(str(bucket.here), CONTENT, 1))
     said = capsys.readouterr().out
     assert f"copied from {SOURCE} to {bucket.here}" in said and "on this host's disk: 5 files of 2.1 MB in " in said
@@ -211,18 +216,25 @@ def test_a_host_that_may_not_read_says_which_role_it_lacks(bucket: Bucket) -> No
 
 
 def test_a_token_that_ends_meanwhile_is_asked_for_again(bucket: Bucket) -> None:
-    environ = {"SLIPWAY_STORAGE_ENDPOINT": bucket.store.url, "GCE_METADATA_HOST": bucket.metadata.host}
-    reader = BucketReader(environ)
+    reader = BucketReader(bucket.environ)
     assert reader.read(f"{SOURCE}/tokenizer.model")
     bucket.metadata.token = "another"
     bucket.store.tokens = ("another",)
     assert reader.read(f"{SOURCE}/tokenizer.model")
 
 
-def test_a_disk_that_is_too_small_is_said_before_anything_is_copied(bucket: Bucket) -> None:
+def _too_large(bucket: Bucket) -> None:
     document = json.loads((bucket.files / MANIFEST).read_text())
     document["train"]["files"][1]["bytes"] = 10**18
     (bucket.files / MANIFEST).write_text(json.dumps(document))
+
+
+def _as_it_is(bucket: Bucket) -> None:
+    """Enough for no run."""
+
+
+def test_a_disk_that_is_too_small_is_said_before_anything_is_copied(bucket: Bucket) -> None:
+    _too_large(bucket)
     sentence = bucket.refused()
     assert sentence.startswith("the data does not fit on this host: 1,000,000,000,001.6 MB are to be copied to ")
     assert f" to {bucket.here}, whose disk has " in sentence and sentence.endswith("larger disk, or less data")
@@ -242,6 +254,27 @@ def test_a_bit_that_turned_on_the_disk_is_fetched_by_the_next_start(bucket: Buck
     assert bucket.copy().files == 1
     assert damaged(bucket.here, 60) == []
     assert forget_damaged(prepared, [SHARD]) == "" and (prepared / SHARD).exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        (_lost, ExitCode.FAILED, f"{SOURCE}/{SHARD} is lost: at byte 0 the bucket answers 404"),
+        (_too_large, ExitCode.BAD_INPUT, "the data does not fit on this host: "),
+        (_as_it_is, ExitCode.BAD_INPUT, "the run needs 512 of 1 training tokens: 512.00 epochs, and max_epochs is 1"),
+    ],
+)
+def test_a_host_ends_with_what_its_text_lacks_and_what_can_be_mended_is_tried_again(
+    bucket: Bucket, tmp_path: Path, change: Callable[[Bucket], None], code: ExitCode, said: str
+) -> None:
+    """By the exit code systemd knows whether to start it again."""
+    change(bucket)
+    maxtext: dict[str, MaxTextValue] = {"per_device_batch_size": 1, "max_target_length": 512, "vocab_size": 4096}
+    spec = RunSpec("s", "run", "cpu", 1, 1, 1, 1, str(tmp_path / "out"), DataSpec(SOURCE, CONTENT, 1), maxtext)
+    cluster = Cluster(tmp_path / "cluster", tmp_path / "cache", environ=bucket.environ)
+    [host] = cluster.run(spec)
+    assert (host.process.returncode, host.status.phase) == (code, Phase.FAILED), host.log
+    assert str(host.status.reason).startswith(said)
 
 
 @pytest.mark.parametrize("key", ["content", "options"])
