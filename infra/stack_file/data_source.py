@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from infra.targets import places
 
+_OF_THE_RUN = frozenset({"vocab_size", "max_epochs"})
 _PREPARED = re.compile(r"gs://[^\s;]+/([0-9a-f]{16})")
 
 
@@ -19,8 +20,11 @@ def prepared_content(sources: Sequence[str]) -> str:
     return match[1] if match else ""
 
 
-def problem(sources: Sequence[str], place: str) -> str | None:
-    """Why a target whose prepared text lies at `place` (empty: it has none) cannot train on this; a clause."""
+def problem(sources: Sequence[str], place: str, options: Set[str]) -> str | None:
+    """Why a target whose prepared text lies at `place` (empty: it has none) cannot train on this; a clause.
+
+    options: those of `data_options` that the stack gives.
+    """
     if not place:
         return "hosts of its target cannot read prepared text yet: write `slipway:data: synthetic`"
     if not any(map(places.in_bucket, sources)):
@@ -31,5 +35,10 @@ def problem(sources: Sequence[str], place: str) -> str | None:
         return (
             "prepared text in a bucket stands alone, and the last part of its URL is its content: "
             "gs://bucket/path/<16 hex digits>, as `slipway data push DIRECTORY gs://bucket/path` prints it"
+        )
+    if without_effect := sorted(options - _OF_THE_RUN):
+        return (
+            f"that text is prepared already, so data_options.{without_effect[0]} changes nothing of it: leave it out, or "
+            f"prepare the text anew"
         )
     return None

@@ -324,7 +324,8 @@ def check(stack: str, values: Mapping[str, Any]) -> StackSettings:
         check_training(settings)
         if not settings.sources and settings.data != SYNTHETIC:
             raise SettingsError("data names no input; write a glob, a directory, `stdlib` or `synthetic`")
-        if settings.sources and (problem := data_source.problem(settings.sources, settings.places.data)):
+        options = settings.data_options.model_fields_set
+        if settings.sources and (problem := data_source.problem(settings.sources, settings.places.data, options)):
             raise SettingsError(f"data is '{settings.data}' in stacks/Pulumi.{stack}.yaml; {problem}")
     return settings
 

@@ -124,6 +124,10 @@ def test_words_people_use() -> None:
         ),
         ({"data": f"gs://bucket/{16 * '0'}; corpus/*.txt"}, "prepared text in a bucket stands alone, and the"),
         (
+            {"data": f"gs://bucket/{16 * '0'}", "data_options": {"vocab_size": 512, "tokenizer": "my.model"}},
+            "that text is prepared already, so data_options.tokenizer changes nothing of it: leave it out, or prepare",
+        ),
+        (
             {"data": f"gs://slipway-data-us-east1-my-project/prepared/{16 * '0'}"},
             "data: bucket 'slipway-data-us-east1-my-project' lies in us-east1, but the hosts are in us-east5",
         ),
