@@ -38,7 +38,7 @@ def problem(sources: Sequence[str], place: str, options: Set[str]) -> str | None
         )
     if without_effect := sorted(options - _OF_THE_RUN):
         return (
-            f"that text is prepared already, so data_options.{without_effect[0]} changes nothing of it: leave it out, or "
-            f"prepare the text anew"
+            f"that text is prepared already, so data_options.{without_effect[0]} changes nothing of it: leave it out, "
+            f"or prepare the text anew"
         )
     return None
