@@ -28,6 +28,7 @@ BENCHMARKS = (
     "booted_host",
     "bucket_checkpoint",
     "data_prepare",
+    "data_copy",
     "warm_up",
     "step_speed",
     "endings",

@@ -45,7 +45,7 @@ with open(results, "w") as file:
 
 def figures(repetitions: int = REPETITIONS) -> list[Figure]:
     """Needs the hosts' Python in SLIPWAY_HOST_PYTHON."""
-    with tempfile.TemporaryDirectory() as name, _bucket(Path(name) / "buckets") as url:
+    with tempfile.TemporaryDirectory() as name, emulated_bucket(Path(name) / "buckets") as url:
         results = Path(name) / "results.json"
         command = [os.environ["SLIPWAY_HOST_PYTHON"], "-c", _SAVES, str(results), str(MEGABYTES), str(repetitions)]
         command += ["gs://bucket/run/checkpoints", str(Path(name) / "disk" / "checkpoints")]
@@ -59,7 +59,7 @@ def figures(repetitions: int = REPETITIONS) -> list[Figure]:
 
 
 @contextmanager
-def _bucket(root: Path) -> Generator[str]:
+def emulated_bucket(root: Path) -> Generator[str]:
     """The address of an emulator, until the context is left."""
     command = [sys.executable, "-m", "infra.emulators.object_store", "--root", str(root), "--bucket", "bucket"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:

@@ -15,6 +15,7 @@ UV = TOOLS / "uv"
 ARTIFACTS = WORK / "artifacts"  # this machine's artifact store; where wheelhouses are built
 INSTALLED = WORK / "installed"  # bundles and environments of this machine's hosts
 PYTHONS = WORK / "pythons"  # archives of this machine's own Python
+PREPARED = WORK / "data"  # text that is prepared on this machine, each below its content
 RUN_SPEC = "run_spec.yaml"  # in the bundle, where bootstrap.sh reads it, and beside each host of this machine
 
 # Directories of .slipway/ that are not stacks; a stack cannot take these names.

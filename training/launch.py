@@ -27,7 +27,10 @@ from typing import NoReturn
 import yaml
 
 from training import bucket_clients, early_ends, notice, peers, run_spec, supervisor
+from training.bucket_reader import BucketReader, BucketReadError
 from training.checkpoints import checkpoint_directory, completed_steps, is_remote
+from training.data.demand import demand_of, refusal
+from training.data.host_copy import on_this_host
 from training.data.identity import DataError
 from training.data.prepared import read_prepared
 from training.endings import nothing_left
@@ -112,11 +115,12 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
         _wait_for_the_platform(directory, status, environ)
         host = who_am_i(environ, metadata_reader(environ))
         leave = partial(_leave, spec, host, environ, options)
+        spec = _with_data_here(spec, environ, directory, status)
         plan, child_environ = prepare(spec, host, environ, options, status.started)
         path = plan.save(directory)
         Path(plan.metrics_source).unlink(missing_ok=True)
         write_status(directory, dataclasses.replace(status, step=done, resumed_from=done or None))
-    except (*_BAD_INPUT, OSError, StoppedError) as error:
+    except (*_BAD_INPUT, BucketReadError, OSError, StoppedError) as error:
         ended = _ended(directory, status, *_before_training(error))
         leave(ended)
         return ended, None
@@ -130,7 +134,7 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
 def _before_training(error: Exception) -> tuple[ExitCode, str]:
     """How a start ends that comes to no training."""
     match error:
-        case NotYetError():
+        case NotYetError() | BucketReadError():
             return ExitCode.FAILED, str(error)
         case StoppedError():
             return ExitCode.INTERRUPTED, "told to stop before training began"
@@ -180,6 +184,15 @@ def _wait_for_the_platform(directory: Path, status: HostStatus, environ: Mapping
             write_status(directory, dataclasses.replace(status, reason=f"waits: {said}"))
             print(f"slipway: waits: {said}", flush=True)
         time.sleep(_NOTICE_POLL_S)
+
+
+def _with_data_here(spec: RunSpec, environ: Mapping[str, str], directory: Path, status: HostStatus) -> RunSpec:
+    """The run spec with its text on this host's disk; what lies in a bucket is copied first."""
+
+    def show(progress: str) -> None:
+        write_status(directory, dataclasses.replace(status, updated=time.time(), reason=progress))
+
+    return on_this_host(spec, directory / "data", BucketReader(environ), show)
 
 
 def _wait(directory: Path, end: supervisor.End, wait_s: float) -> HostStatus | None:
@@ -273,24 +286,11 @@ def _check_data(spec: RunSpec) -> int | None:
     if spec.data is None:
         return None
     manifest = read_prepared(Path(spec.data.directory), spec.data.content)
-    train, heldout, tokenizer = manifest.train.tokens, manifest.heldout.tokens, manifest.tokenizer
-    if train is None or heldout is None or tokenizer is None:
-        raise InputError(f"the data in {spec.data.directory} was prepared without a tokenizer; training needs one")
-    needed = spec.steps * spec.tokens_per_step
-    refusal = run_spec.too_few_tokens(needed, train, spec.data.max_epochs)
-    if refusal:
-        raise InputError(refusal)
-    print(f"slipway: {run_spec.epochs_sentence(needed, train)}", flush=True)
-    if manifest.heldout.records < spec.hosts:
-        raise InputError(
-            f"{manifest.heldout.records} held-out records do not reach {spec.hosts} hosts; hold out more text"
-        )
-    if tokenizer.vocab_size != spec.maxtext.get("vocab_size"):
-        raise InputError(
-            f"vocab_size is {spec.maxtext.get('vocab_size')}, but the tokenizer has {tokenizer.vocab_size} pieces; "
-            f"set vocab_size to {tokenizer.vocab_size}"
-        )
-    return heldout
+    demand = demand_of(spec)
+    if sentence := refusal(manifest, demand):
+        raise InputError(sentence)
+    print(f"slipway: {run_spec.epochs_sentence(demand.tokens, manifest.train.tokens or 0)}", flush=True)
+    return manifest.heldout.tokens
 
 
 def _check_port(port: int, which: str) -> None:

@@ -29,7 +29,8 @@ class RunSpecError(ValueError):
 class DataSpec:
     """Prepared text, made by training/data.
 
-    `directory` holds `manifest.json`, `train-*.array_record`, `heldout-*.array_record` and the tokenizer.
+    `directory` holds `manifest.json`, `train-*.array_record`, `heldout-*.array_record` and the tokenizer. Where it is
+    a place in a bucket (gs://), each host copies it to its disk first (training/data/host_copy.py).
     `content` is the hash of sources and options that names it on every machine. `max_epochs` is how often a run may
     see each token; a run that needs more is refused.
     """

@@ -36,6 +36,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from training import checkpoints, compiled_programs, maxtext_imports, notice, paces, text_readers
 from training.bucket_clients import limit_retries
 from training.checkpoints import completed_steps, is_remote, set_aside
+from training.data.host_copy import forget_damaged
 from training.data.prepared import damaged
 from training.endings import (
     Cause,
@@ -298,8 +299,10 @@ def _train(plan: Plan, observer: Observer, readers: int) -> None:
 
 
 def _unreadable(plan: Plan, damage: str) -> Ending:
-    files = damaged(Path(plan.data), _HASHING_S) if plan.data else ""
-    which = f"{files} in {plan.data} is damaged, prepare the data again" if files else "prepare the data again"
+    names = damaged(Path(plan.data), _HASHING_S) if plan.data else []
+    mended = forget_damaged(Path(plan.data), names) if names else ""
+    todo = f"the next start copies it from {mended} again" if mended else "prepare the data again"
+    which = f"{', '.join(names)} in {plan.data} is damaged, {todo}" if names else todo
     return Ending(ExitCode.FAILED, Cause.TRAINING, f"the training data cannot be read: {damage}; {which}")
 
 

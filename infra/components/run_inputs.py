@@ -7,6 +7,7 @@ from infra.paths import INSTALLED
 from infra.providers.inputs import PreparedDataInputs, RunInputs
 from infra.runs import records, run_data
 from infra.stack_file.settings import Settings
+from training.data.demand import demand_of
 from training.run_spec import RunSpec
 
 
@@ -19,13 +20,19 @@ def prepared_data_inputs(
     settings: Settings, spec: RunSpec, software: HostSoftware, on_destroy: str
 ) -> PreparedDataInputs | None:
     """None for synthetic data. It is prepared on this machine, in the environment that hosts install."""
-    return spec.data and PreparedDataInputs(
-        directory=spec.data.directory,
-        tokens_needed=spec.steps * spec.tokens_per_step,
-        max_epochs=spec.data.max_epochs,
+    if spec.data is None:
+        return None
+    demand = demand_of(spec)
+    return PreparedDataInputs(
+        directory=run_data.stored_at(settings, spec.data.content),
+        tokens_needed=demand.tokens,
+        max_epochs=demand.max_epochs,
         on_destroy=on_destroy,
         arguments=run_data.prepare_arguments(settings),
         artifacts=settings.places.artifacts,
         bundle=software.bundle,
         root=str(INSTALLED),
+        hosts=demand.hosts,
+        vocab_size=demand.vocab_size,
+        prepared_in=run_data.prepared_in(settings, spec.data),
     )

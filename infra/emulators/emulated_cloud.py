@@ -26,7 +26,9 @@ def fill(root: Path, stacks: Iterable[CloudTrainingSettings]) -> tuple[str, ...]
     """Write the buckets of stacks below `root`, as infra/emulators/object_store.py serves them; returns their names."""
     buckets = dict[str, None]()
     for settings in stacks:
-        places = (settings.places.artifacts, settings.places.runs)
+        places = [settings.places.artifacts, settings.places.runs]
+        if settings.sources:
+            places.append(settings.places.data)
         artifacts, *_ = names = [place.removeprefix("gs://") for place in places if place.startswith("gs://")]
         identifier = wheelhouse(settings, settings.row.platform).id
         if settings.row.emulated:

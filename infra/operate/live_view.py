@@ -14,10 +14,11 @@ from rich.text import Text
 
 from infra.operate.loss_curve import draw
 from infra.operate.stack_status import Losses, StackStatus, cells, line, losses, status_of
+from infra.paths import PREPARED
 from infra.sentences import SentenceError
 from infra.targets.hosts import Hosts
 from infra.targets.phases import ABSENT
-from infra.targets.places import below
+from infra.targets.places import below, in_bucket
 from training.data.identity import DataError
 from training.data.prepared import read_prepared
 from training.host_status import Phase
@@ -117,7 +118,8 @@ def _heldout_lines(run_losses: Losses, spec: RunSpec) -> list[str]:
     if data is None or not run_losses.heldout:
         return []
     try:
-        entropy = read_prepared(Path(data.directory), data.content).heldout.unigram_entropy_nats
+        directory = PREPARED / data.content if in_bucket(data.directory) else Path(data.directory)
+        entropy = read_prepared(directory, data.content).heldout.unigram_entropy_nats
     except DataError:
         return []
     step, loss = run_losses.heldout[-1]

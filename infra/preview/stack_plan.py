@@ -1,6 +1,6 @@
 """What a stack will be and whether it may be, decided once: `pulumi preview`, `slipway preview` and `up` ask here.
 
-Owns the order, which no target can leave: run spec, facts, limits, placeholder, whether it fits, what the
+Owns the order, which no target can leave: vocabulary, run spec, facts, limits, placeholder, whether it fits, what the
 target sees where it runs, what hosts install. Refuses to own any of these, and how a plan is declared
 (infra/targets/<target>/declare.py, which knows no price). Reads files, writes nothing, asks nobody but the compiler.
 """
@@ -12,7 +12,7 @@ from typing import Any, overload
 
 from infra.host_software.derive import HostSoftware, host_software
 from infra.names import placeholder_problem
-from infra.preview import limits, stack_facts
+from infra.preview import limits, stack_facts, vocabulary
 from infra.preview.fit import gate, judge, lookup
 from infra.preview.fit.compiler import CompileLimits, Progress
 from infra.preview.fit.judge import Ask
@@ -58,6 +58,7 @@ def decide(settings: StackSettings, buying: bool = False, progress: Progress | N
         return StackPlan(settings, (*seen, *_placeholder(settings, buying)))
     target = registry.of(settings.target)
     _check_whole(settings, target)
+    vocabulary.check(settings)
     spec = run_plan.of_stack(settings)
     facts, warnings, lines = None, _placeholder(settings, buying), ()
     if isinstance(settings, Terms) or settings.row.platform in judge.JUDGED:
@@ -71,7 +72,7 @@ def decide(settings: StackSettings, buying: bool = False, progress: Progress | N
     conflict = None if in_bucket(spec.output_directory) else records.conflict(records.read(spec), spec)
     if conflict:
         raise SettingsError(conflict)
-    seen = (*target.notices(settings, spec), *run_data.notices(spec))
+    seen = (*target.notices(settings, spec), *run_data.notices(settings, spec))
     software = host_software(settings, spec)
     notices = (*lines, *seen, *software.notices, *warnings)
     return TrainingPlan(settings, notices, spec, software, facts)

@@ -48,7 +48,7 @@ class StoredBundleInputs:
 @dataclass(frozen=True)
 class PreparedDataInputs:
     token: ClassVar[str] = "slipway:data:PreparedData"
-    directory: str = replaces()
+    directory: str = replaces()  # where hosts find it: a directory of this machine, or gs://bucket/path/<content>
     tokens_needed: int = updates()
     max_epochs: int = updates()
     on_destroy: str = updates()
@@ -56,6 +56,9 @@ class PreparedDataInputs:
     artifacts: str = ignored()
     bundle: str = ignored()
     root: str = ignored()
+    hosts: int = updates(default=0)  # 0 here and below: of a state that is too old to say it
+    vocab_size: int = updates(default=0)
+    prepared_in: str = ignored(default="")  # of a bucket's: a directory of this machine; empty: made elsewhere
 
 
 @dataclass(frozen=True)

@@ -1,72 +1,125 @@
 """slipway:data:PreparedData: the corpus as shuffled, tokenised-for records in a directory named by its content.
 
-A create prepares the data where that is not done yet (training/data/prepare.py, in the hosts' environment), refuses a
-directory that holds other data than its name says, and checks that the run has enough of it. A delete keeps the data
-unless the stack says otherwise and no other stack uses it. Directories of this machine: only target local has such.
+A create prepares the data where that is not done yet (training/data/prepare.py, in the hosts' environment), pushes it
+where hosts read it in a bucket, refuses what holds other data than its name says, and checks that the run can train on
+it. A delete keeps the data unless the stack says otherwise and no other stack uses it; a bucket's is kept always, as
+other stacks and runs may name it.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from infra.artifacts.opening import open_store
 from infra.host_software.installation import COMMAND, Installation
 from infra.paths import ROOT, RUN_SPEC
 from infra.providers import children
 from infra.providers.inputs import PreparedDataInputs
-from infra.providers.resource import Context, Outputs, Resource, ResourceError
+from infra.providers.made_at import StoredResource
+from infra.providers.resource import Context, OnChange, Outputs, ResourceError
+from infra.runs.stored_data import copies, manifest_in, missing_in, prepared_bytes, stored_manifest
+from infra.targets.places import in_bucket
+from training.data.demand import DataDemand, refusal
 from training.data.identity import DataError, Manifest
 from training.data.prepared import is_prepared, read_prepared
-from training.run_spec import too_few_tokens
 
 
-class PreparedDataResource(Resource[PreparedDataInputs]):
+class PreparedDataResource(StoredResource[PreparedDataInputs]):
     inputs = PreparedDataInputs
     timeout_s: ClassVar[float] = 24 * 3600.0
+    store_key: ClassVar[str] = "directory"
+    refresh_before_update: ClassVar[bool] = True  # else `up` would find nothing to do where a shard is lost
 
     def create(self, context: Context, new: PreparedDataInputs) -> tuple[str, Outputs]:
-        directory = Path(new.directory)
-        if not is_prepared(directory):
-            installation = Installation(new.artifacts, new.bundle, new.root)
-            installing = "installing the hosts' environment"
-            python = children.run(context, installing, COMMAND, installation.environment_only, str(ROOT))
-            # -P: the bundle's training package, not the one of the directory that sources are relative to.
-            command = [python, "-P", "-m", "training.data.prepare", *new.arguments, "--out", new.directory]
-            code = {"PYTHONPATH": installation.directory}
-            children.run(context, "preparing data", command, code, str(ROOT))
-        return directory.name, _checked(new)
+        if in_bucket(new.directory):
+            _store(context, new)
+        elif not is_prepared(Path(new.directory)):
+            _prepare(context, new)
+        return _content(new.directory), _checked(context, new)
 
     def read(self, context: Context, identifier: str, outputs: Outputs) -> Outputs | None:
-        directory = Path(str(outputs["directory"]))
         try:
-            return _summary(read_prepared(directory, directory.name))
+            return _summary(_manifest(str(outputs["directory"])))
         except DataError:
             return None
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: PreparedDataInputs) -> Outputs:
-        return _checked(new)
+        return _checked(context, new)
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
+        if in_bucket(str(outputs["directory"])):
+            return
         directory = Path(str(outputs["directory"]))
         if outputs.get("on_destroy") == "delete" and directory.is_dir() and not _used(directory):
             shutil.rmtree(directory)
+
+    def changes(
+        self, old: Mapping[str, Any], new: Mapping[str, Any], state: Mapping[str, Any] | None = None
+    ) -> dict[str, OnChange]:
+        """What a state is too old to say has not changed by being said now."""
+        changed = super().changes(old, new, state)
+        return {name: change for name, change in changed.items() if name in old}
+
+
+def _prepare(context: Context, new: PreparedDataInputs) -> None:
+    installation = Installation(new.artifacts, new.bundle, new.root)
+    installing = "installing the hosts' environment"
+    python = children.run(context, installing, COMMAND, installation.environment_only, str(ROOT))
+    # -P: the bundle's training package, not the one of the directory that sources are relative to.
+    command = [python, "-P", "-m", "training.data.prepare", *new.arguments, "--out", new.directory]
+    code = {"PYTHONPATH": installation.directory}
+    children.run(context, "preparing data", command, code, str(ROOT))
+
+
+def _store(context: Context, new: PreparedDataInputs) -> None:
+    """Prepared and pushed by the command, whose environment is this machine's: hosts may have another platform."""
+    store = open_store(new.directory)
+    manifest = _told(manifest_in, store)
+    if not new.prepared_in or (manifest and missing_in(store, manifest) is None):
+        return
+    slipway = str(Path(sys.executable).with_name("slipway"))
+    if not is_prepared(Path(new.prepared_in)):
+        prepare = [slipway, "data", "prepare", *new.arguments, "--out", new.prepared_in]
+        children.run(context, "preparing data", prepare, os.environ, str(ROOT))
+    push = [slipway, "data", "push", new.prepared_in, new.directory.rpartition("/")[0]]
+    children.run(context, "pushing data", push, os.environ, str(ROOT))
+
+
+def _manifest(directory: str) -> Manifest:
+    if in_bucket(directory):
+        return stored_manifest(directory)
+    return read_prepared(Path(directory), _content(directory))
+
+
+def _content(directory: str) -> str:
+    return directory.rpartition("/")[2]
 
 
 def _summary(manifest: Manifest) -> Outputs:
     return {"train_tokens": manifest.train.tokens, "heldout_tokens": manifest.heldout.tokens}
 
 
-def _checked(new: PreparedDataInputs) -> Outputs:
-    directory = Path(new.directory)
+def _checked(context: Context, new: PreparedDataInputs) -> Outputs:
+    manifest = _told(_manifest, new.directory)
+    sentence = refusal(manifest, DataDemand(new.tokens_needed, new.max_epochs, new.hosts, new.vocab_size))
+    if sentence:
+        raise ResourceError(sentence)
+    if in_bucket(new.directory):
+        size = prepared_bytes(manifest)
+        context.say(f"data: {size / 1e6:,.1f} MB; {copies(size, new.hosts, new.directory)}")
+    return _summary(manifest)
+
+
+def _told[T, R](ask: Callable[[T], R], of: T) -> R:
     try:
-        manifest = read_prepared(directory, directory.name)
+        return ask(of)
     except DataError as error:
         raise ResourceError(str(error)) from None
-    refusal = too_few_tokens(new.tokens_needed, manifest.train.tokens or 0, new.max_epochs)
-    if refusal:
-        raise ResourceError(refusal)
-    return _summary(manifest)
 
 
 def _used(directory: Path) -> bool:

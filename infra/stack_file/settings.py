@@ -20,7 +20,7 @@ from infra import hardware, names
 from infra.hardware import Accelerator
 from infra.paths import SHARED, STACKS, stack_file
 from infra.sentences import SentenceError
-from infra.stack_file import maxtext_fields, model_file, stack_yaml
+from infra.stack_file import data_source, maxtext_fields, model_file, stack_yaml
 from infra.stack_file.stack_yaml import NAMESPACE, StackFileError
 from infra.targets import places, registry
 from infra.targets.errors import TRAINS_NOTHING
@@ -127,7 +127,7 @@ class Workload(_Frozen):
     """The step the run ends at. More steps than before resumes the run."""
     data: str = Field("stdlib", min_length=1)
     """What it trains on - a glob, file or directory of text or JSON lines, several separated by ';', `stdlib` (the
-    interpreter's own standard library) or `synthetic`."""
+    interpreter's own standard library), `synthetic`, or in the cloud what `slipway data push` has named gs://..."""
     data_options: DataOptions = DataOptions.model_construct()
     """text_key, vocab_size, tokenizer, heldout_fraction, record_bytes, max_epochs, seed."""
     run_name: Absent[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]] = None
@@ -324,11 +324,9 @@ def check(stack: str, values: Mapping[str, Any]) -> StackSettings:
         check_training(settings)
         if not settings.sources and settings.data != SYNTHETIC:
             raise SettingsError("data names no input; write a glob, a directory, `stdlib` or `synthetic`")
-        if settings.sources and (not settings.places.data or places.in_bucket(settings.places.data)):
-            raise SettingsError(
-                f"data is '{settings.data}' in stacks/Pulumi.{stack}.yaml; hosts of target {settings.target} cannot "
-                f"read prepared text yet: write `{NAMESPACE}data: {SYNTHETIC}`"
-            )
+        options = settings.data_options.model_fields_set
+        if settings.sources and (problem := data_source.problem(settings.sources, settings.places.data, options)):
+            raise SettingsError(f"data is '{settings.data}' in stacks/Pulumi.{stack}.yaml; {problem}")
     return settings
 
 

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Places:
     """artifacts: where `up` writes wheels and bundles. artifacts_on_hosts: where hosts read them, which may be another
-    way to the same files. runs: holds a directory for each run. data: holds prepared text; empty where hosts cannot
-    read any.
+    way to the same files. runs: holds a directory for each run. data: holds prepared text, each below its content;
+    empty where hosts cannot read any. data_on_hosts: likewise, where hosts have it without copying it from there.
     """
 
     artifacts: str
     artifacts_on_hosts: str
     runs: str
     data: str = ""
+    data_on_hosts: str = ""
 
 
 def in_bucket(location: str) -> bool:

@@ -5,6 +5,7 @@
 # a host would begin with the bundle of its boot before. Reads only exported variables:
 #   SLIPWAY_FILES                        a directory with the other files of this start; removed
 #   SLIPWAY_ARTIFACTS, SLIPWAY_BUNDLE, SLIPWAY_WANTED, SLIPWAY_SECRETS    as bootstrap.sh does
+#   SLIPWAY_DATA_DISK                    the label of a file system with prepared text, to mount; default: none
 #   SLIPWAY_STACK                        the name under which Cloud Logging shows the host's log
 #   SLIPWAY_HOME, SLIPWAY_UNITS          defaults: /var/lib/slipway, /etc/systemd/system
 #   SLIPWAY_HUGE_PAGES                   default: the kernel's switch for transparent huge pages
@@ -35,6 +36,13 @@ for file in "$SLIPWAY_FILES"/*; do
 done
 rm -r "$SLIPWAY_FILES"
 rm -f "$home/host/chosen-bundle" # each boot asks anew which bundle it is
+
+# Text on a disk that all hosts share, found by its label whatever device it is. Without it the training says what it lacks.
+if [[ -n "${SLIPWAY_DATA_DISK:-}" ]]; then
+  mkdir -p "$home/data-disk"
+  mountpoint -q "$home/data-disk" || mount -o ro "LABEL=$SLIPWAY_DATA_DISK" "$home/data-disk" ||
+    echo "startup: no disk with a file system labelled $SLIPWAY_DATA_DISK could be mounted" >&2
+fi
 
 # What bootstrap.sh and the services read. Secrets are here by name; their values are read at each start, never written.
 put "$home/programs/variables.sh" <<END

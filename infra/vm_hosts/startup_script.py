@@ -17,6 +17,8 @@ from infra.host_secrets import HostSecret
 METADATA_LIMIT = 256 * 1024  # bytes of one metadata value
 HEADER = "# {stack}: {slices} slices x {hosts} hosts x {chips} chips"
 
+DATA_DISK = "/var/lib/slipway/data-disk"  # where startup.sh mounts text that lies on a disk
+
 _FILES = ("startup.sh", "train.sh", "devices.sh", "report.sh", "logs.sh")
 _MARK = "SLIPWAY_END_OF_FILE"
 
@@ -36,6 +38,7 @@ class HostScript:
     artifacts: str  # gs://bucket
     bundle: str
     secrets: tuple[HostSecret, ...] = ()
+    data_disk: str = ""  # the label of a file system that hosts mount at DATA_DISK
 
 
 def startup_script(host: HostScript, bootstrap: str) -> str:
@@ -54,6 +57,7 @@ def startup_script(host: HostScript, bootstrap: str) -> str:
             f"export SLIPWAY_BUNDLE={shlex.quote(host.bundle)}",
             "export SLIPWAY_WANTED=''",  # `asking` says where else the bundle is said
             f"export SLIPWAY_SECRETS={shlex.quote('\n'.join(secrets))}",
+            *([f"export SLIPWAY_DATA_DISK={shlex.quote(host.data_disk)}"] if host.data_disk else []),
             "SLIPWAY_FILES=$(mktemp -d)",
             "export SLIPWAY_FILES",
             *(_written(name, content) for name, content in files.items()),

@@ -36,6 +36,7 @@ PROJECT, REGION = "try-it", "us-east5"
 NAMES = names.of(PROJECT, REGION, "slipway")
 FOUNDATION = f"foundation.{REGION}"
 UNTIL_PREEMPTED, SAVE_EVERY, MORE_STEPS = 1_000_000, 20, 6
+TEXT = "infra/**/*.py; training/**/*.py"  # of the clone, enough for as many steps
 SPEED = 1000  # of the emulator's clock, but while a preemption takes its time
 
 
@@ -91,10 +92,14 @@ def write_stack(clone: Clone, stack: str, steps: int, wait: bool = False) -> Non
     """Fewer or more steps are the same run, since the schedule of the learning rate does not depend on them."""
     document = yaml.safe_load((clone.directory / "stacks" / "Pulumi.v6e-8.yaml").read_text())
     training = TINY | {"checkpoint_period": SAVE_EVERY, "learning_rate_schedule_steps": UNTIL_PREEMPTED}
-    training |= {"ici_fsdp_parallelism": int(stack.rpartition("-")[2])}
+    training |= {"ici_fsdp_parallelism": int(stack.rpartition("-")[2]), "eval_interval": -1}
     config = {"accelerator": stack, "steps": steps, "training": training, "tier": "spot"}
     config |= {"project": PROJECT, "fit": "unchecked", "zones": [f"{REGION}-b"]}
-    config |= {"data_options": {"vocab_size": 512}, "wait": wait}
+    config |= {
+        "data": TEXT,
+        "data_options": {"vocab_size": 512, "record_bytes": 1024, "max_epochs": 1000},
+        "wait": wait,
+    }
     del document["config"]["slipway:max_usd_per_hour"]  # it costs nothing, but no table says so
     document["config"] |= {f"slipway:{key}": value for key, value in config.items()}
     (clone.directory / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(document))
@@ -149,6 +154,13 @@ class Slice:
         newest = max(self.run.glob("starts/*.json"))
         return parse(json.loads(newest.read_text())["run_spec"])
 
+    def spec_here(self) -> RunSpec:
+        """The same, of hosts that read the text where `up` has prepared it."""
+        spec = self.spec()
+        assert spec.data
+        directory = self.clone.directory / ".slipway" / "data" / spec.data.content
+        return dataclasses.replace(spec, data=dataclasses.replace(spec.data, directory=str(directory)))
+
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Clone:
@@ -176,6 +188,7 @@ def test_a_host_goes_on_after_a_preemption(clone: Clone, tmp_path: Path) -> None
         vcpu = Slice(clone, emulator, "vcpu-1")
         saved = vcpu.train_until_preempted()
         vcpu.resume(saved + MORE_STEPS)
+        every_host_has_copied_its_text(vcpu)
         (resumed,) = resumed_losses(vcpu, saved)
         assert list(resumed) == list(range(saved, saved + MORE_STEPS))
         vcpu.pulumi("destroy")
@@ -201,7 +214,8 @@ def test_a_slice_trains_in_an_empty_project_and_goes_on_after_a_preemption(
         assert [host["step"] for host in hosts] == [saved + MORE_STEPS] * 2
         logged = {disk.name for disk in emulator.disks()}
         until(lambda: emulator.hosts_that_logged("slipway: finished") >= logged, "their logs are in Cloud Logging")
-        assert resumed_losses(vcpu, saved) == undisturbed_losses(vcpu.spec(), saved, tmp_path / "undisturbed")
+        every_host_has_copied_its_text(vcpu)
+        assert resumed_losses(vcpu, saved) == undisturbed_losses(vcpu.spec_here(), saved, tmp_path / "undisturbed")
 
         vcpu.pulumi("destroy")
         nothing_is_left(vcpu)
@@ -234,6 +248,19 @@ def nothing_is_left(stack: Slice) -> None:
     assert kept_in(emulator.buckets / NAMES.artifacts_bucket) == {"bundles", "objects", "wheelhouses"}
     assert kept_in(emulator.buckets / NAMES.checkpoints_bucket) == {stack.stack}
     assert completed_steps(stack.run / "checkpoints", remote=True) == stack.spec().steps
+
+
+def every_host_has_copied_its_text(stack: Slice) -> None:
+    """From the foundation's bucket, to a disk that had nothing of it."""
+    data = stack.spec().data
+    assert data and data.directory == f"gs://{NAMES.data_bucket}/prepared/{data.content}"
+    stored = stack.emulator.buckets / NAMES.data_bucket / "prepared" / data.content
+    files = {path.name: path.read_bytes() for path in stored.iterdir()}
+    for disk in stack.emulator.disks():
+        copy = disk / "var" / "lib" / "slipway" / "host" / "data" / data.content
+        assert {path.name: path.read_bytes() for path in copy.iterdir() if path.name in files} == files
+        said = (disk / "var" / "log" / "journal" / "slipway.jsonl").read_text()
+        assert f"slipway: the data is on this host's disk: {len(files) - 1} files of " in said
 
 
 def kept_in(bucket: Path) -> set[str]:

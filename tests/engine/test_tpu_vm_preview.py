@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from infra import names
 from infra.emulators.tpu_api import TpuApi
 from infra.preview.planned_changes import changes
 from infra.preview.stack_plan import decide
@@ -20,6 +23,7 @@ from infra.providers.resource import OnChange, Resource
 from infra.providers.run_resource import RunResource
 from infra.providers.stored_bundle_resource import StoredBundleResource
 from infra.providers.stored_wheelhouse_resource import StoredWheelhouseResource
+from infra.runs.stored_data import push_prepared, stored_manifest
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.targets.tpu_vm.declare import slice_args
 from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource
@@ -30,6 +34,7 @@ from tests.engine.clone import Clone, said
 from tests.engine.tpu_cloud import PROJECT, emulated, settings_of, write
 from tests.golden_files import check_golden
 from tests.python_archive import python_archive
+from tests.unit.test_prepared_data import prepared
 
 SIZES = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
 SHAPES = [
@@ -37,6 +42,7 @@ SHAPES = [
     "v6e-8x16",
     "v6e-32.spot",
 ]  # one host, slices of several, preemptible; one slice has a life of its own
+READS_TEXT = "v6e-8"
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +152,7 @@ OTHER: dict[str, Any] = {
     "labels": {"team": "a"},
     "tags": ["tpu"],
     "data_disks": [{"source_disk": "d", "mode": "read-only"}],
+    "data_on_hosts": "disk",
     "host_secrets": ["wandb"],
     "max_chips": 500,
     "max_usd_per_hour": 500,
@@ -165,6 +172,11 @@ BEFORE: dict[str, dict[str, Any]] = {
     "min_duration": {"tier": "guaranteed"},
     "network": {"network": "n", "subnet": "s"},
     "subnet": {"network": "n", "subnet": "s"},
+    "data_on_hosts": {
+        "data": f"gs://bucket/{16 * '0'}",
+        "training": {"model_name": "default", "per_device_batch_size": 1, "max_target_length": 2048},
+        "data_disks": [{"source_disk": "d", "mode": "read-only"}],
+    },
 }
 FIXED = {"stack", "target", "data", "region", "model_file", "channel", "overlay"}  # other stacks, or files of one's own
 
@@ -224,20 +236,37 @@ def made_after(clone: Clone, stack: str) -> dict[str, set[str]]:
     }
 
 
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory, cloud: TpuApi) -> dict[str, Any]:
+    """Keys of a stack whose text lies in the foundation's bucket, from elsewhere."""
+    assert cloud
+    root = tmp_path_factory.mktemp("text")
+    (root / "corpus").mkdir()
+    (root / "corpus" / "a.txt").write_text("some text\n")
+    bucket = names.of(PROJECT, "us-east5", "slipway").data_bucket
+    httpx.post(f"{os.environ['STORAGE_EMULATOR_HOST']}/storage/v1/b", json={"name": bucket}).raise_for_status()
+    url, _ = push_prepared(prepared(root, root / "corpus"), f"gs://{bucket}/prepared", lambda key, done: None)
+    training = {"per_device_batch_size": 1, "max_target_length": 64}
+    return {"data": url, "training": training, "fit": "unchecked"}
+
+
 @pytest.mark.parametrize("stack", SHAPES)
-def test_life_of_a_shape(clone: Clone, cloud: TpuApi, stack: str) -> None:
+def test_life_of_a_shape(clone: Clone, cloud: TpuApi, text: dict[str, Any], stack: str) -> None:
     """up, nothing to do, a change, refresh, destroy; of the others see test_every_stack_declares_..."""
     mine = f"{stack}x"
-    write(clone, mine, like=stack, project=PROJECT)
+    reads = text if stack == READS_TEXT else {}
+    write(clone, mine, like=stack, project=PROJECT, **reads)
     up = clone.pulumi("up", mine, "--color", "never")
     assert up.returncode == 0, said(up)
-    assert "+ 8 created" in said(up)
+    before = {"data": {"guard"}} if reads else {}
+    assert f"+ {8 + len(before)} created" in said(up)
     assert made_after(clone, mine) == {
         "guard": set(),
         "wheelhouse": {"guard"},
         "bundle": {"guard"},
-        "run": {"guard"},
-        "request": {"guard", "wheelhouse", "bundle", "run"},
+        **before,
+        "run": {"guard", *before},
+        "request": {"guard", "wheelhouse", "bundle", "run", *before},
         "ready": {"guard", "request"},
     }
     again = clone.pulumi("preview", mine, "--expect-no-changes", "--color", "never")
@@ -246,7 +275,7 @@ def test_life_of_a_shape(clone: Clone, cloud: TpuApi, stack: str) -> None:
         name for name in cloud.cloud.ledger.requests if name.endswith(f"/slipway-{stack.replace('.', '--')}x")
     ]
 
-    write(clone, mine, like=stack, project=PROJECT, labels={"team": "a"})
+    write(clone, mine, like=stack, project=PROJECT, labels={"team": "a"}, **reads)
     changed = clone.pulumi("up", mine, "--color", "never")
     assert changed.returncode == 0, said(changed)
     assert "~ 1 updated" in said(changed)
@@ -259,6 +288,7 @@ def test_life_of_a_shape(clone: Clone, cloud: TpuApi, stack: str) -> None:
     destroyed = clone.pulumi("destroy", mine)
     assert destroyed.returncode == 0, said(destroyed)
     assert request not in cloud.cloud.ledger.requests
+    assert not reads or stored_manifest(reads["data"]), "text outlives its stack"
 
 
 def test_up_then_nothing_to_do_then_a_change_then_nothing_left(clone: Clone, cloud: TpuApi) -> None:

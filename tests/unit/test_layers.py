@@ -24,6 +24,7 @@ LEAVES = {
     "training.exit_codes",
     "training.xla_flags",
     "training.host_status",
+    "training.data.demand",
     "training.data.identity",
     "training.data.hash_cache",
     "training.data.prepared",

@@ -33,9 +33,10 @@ from training.data.identity import (
     corpus_files,
     source_digests,
 )
-from training.data.prepared import read_prepared
+from training.data.prepared import damaged, read_prepared
 
 TOKENS = 10**9
+RECORDS = {"train": 1000, "heldout": 9}
 OPTIONS = PrepareOptions()
 AGAIN = "remove the directory, and prepare the data again (`pulumi up` does)"
 
@@ -62,7 +63,7 @@ def prepared(root: Path, corpus: Path, options: PrepareOptions = OPTIONS) -> Pat
 
 
 def _split(directory: Path, name: str) -> Split:
-    return Split(1, 1, 1, TOKENS, 1, 1.0, (_file(directory, f"{name}-00000-of-00001.array_record"),))
+    return Split(1, RECORDS[name], 1, TOKENS, 1, 1.0, (_file(directory, f"{name}-00000-of-00001.array_record"),))
 
 
 def _file(directory: Path, name: str) -> FileEntry:
@@ -165,6 +166,16 @@ def test_a_directory_that_was_changed_is_refused(
     assert created(directory) == said.format(directory)
 
 
+def test_what_lies_on_something_that_went_away_is_damaged(tmp_path: Path, corpus: Path) -> None:
+    """Of a training whose mount is gone: the end of it is said, whatever can be read."""
+    directory = prepared(tmp_path, corpus)
+    assert damaged(directory, 60) == []
+    (directory / "train-00000-of-00001.array_record").unlink()
+    assert damaged(directory, 60) == ["train-00000-of-00001.array_record"]
+    shutil.rmtree(directory)
+    assert damaged(directory, 60) == ["manifest.json"]
+
+
 def test_numbers_of_the_options_survive_the_manifest(tmp_path: Path, corpus: Path) -> None:
     directory = prepared(tmp_path, corpus, PrepareOptions(heldout_fraction=0.1 + 0.2, seed=2**40))
     assert json.loads((directory / "manifest.json").read_text())["options"]["seed"] == 2**40
@@ -180,11 +191,11 @@ def test_a_preview_refuses_other_data_by_its_name(tmp_path: Path, corpus: Path) 
     spec = run_plan.run_spec(settings, tmp_path, dataclasses.replace(named, directory=str(expected)))
     shutil.copytree(prepared(tmp_path, corpus, PrepareOptions(seed=7)), expected)
     with pytest.raises(SettingsError) as caught:
-        run_data.notices(spec)
+        run_data.notices(settings, spec)
     assert str(caught.value).startswith(f"data: {expected} holds other data (its manifest says ")
     shutil.rmtree(expected)
     shutil.move(prepared(tmp_path, corpus), expected)
-    assert any("training tokens: " in notice for notice in run_data.notices(spec))
+    assert any("training tokens: " in notice for notice in run_data.notices(settings, spec))
 
 
 def test_sources_without_a_byte_are_refused_and_one_empty_file_is_not(corpus: Path) -> None:

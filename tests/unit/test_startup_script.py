@@ -21,7 +21,14 @@ from infra.paths import ROOT, TRAINING
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.targets.tpu_vm.plan import host_script
 from infra.targets.tpu_vm.settings import TpuVmSettings
-from infra.vm_hosts.startup_script import METADATA_LIMIT, HostScript, StartupScriptError, asking, startup_script
+from infra.vm_hosts.startup_script import (
+    DATA_DISK,
+    METADATA_LIMIT,
+    HostScript,
+    StartupScriptError,
+    asking,
+    startup_script,
+)
 from tests.golden_files import GOLDEN, check_golden
 
 BOOTSTRAP = (TRAINING / "bootstrap.sh").read_text()
@@ -191,12 +198,12 @@ class BootedHost:
         self.home = directory / "home with a space"
         self.units = directory / "etc" / "systemd" / "system"
         self.huge_pages = directory / "huge pages"
-        self._tools, self._calls = directory / "tools", directory / "calls"
+        self._tools, self.calls = directory / "tools", directory / "calls"
         for folder in (self._tools, self.units):
             folder.mkdir(parents=True)
         self.huge_pages.write_text("madvise\n")
         for name in ("systemctl", "useradd", "chown"):
-            self.tool(name, f'echo "{name} $*" >>"{self._calls}"')
+            self.tool(name, f'echo "{name} $*" >>"{self.calls}"')
         address = f"127.0.0.1:{server.server_port}"
         self.environ = {
             "PATH": f"{self._tools}:{os.environ['PATH']}",
@@ -217,10 +224,10 @@ class BootedHost:
 
     def boot(self, script: str) -> list[str]:
         """What it called."""
-        self._calls.write_text("")
+        self.calls.write_text("")
         done = self.run("-c", script)
         assert done.returncode == 0, done.stderr
-        return self._calls.read_text().splitlines()
+        return self.calls.read_text().splitlines()
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = ["bash", *arguments]
@@ -288,6 +295,20 @@ def test_whatever_is_in_the_path_of_a_home_its_services_find_it(host: BootedHost
     programs = [command.arguments(environment) for command in (unit.main, *unit.before)]
     assert programs == [[f"{home}/programs/train.sh"], [f"{home}/programs/devices.sh"]]
     assert all(Path(each).is_file() for (each,) in programs)
+
+
+def test_text_on_a_disk_is_mounted_by_its_label_at_each_boot_and_its_lack_stops_nothing(host: BootedHost) -> None:
+    """Training then says that its text is not there."""
+    script = startup_script(dataclasses.replace(HOST, data_disk="slipway-data"), BOOTSTRAP)
+    host.tool("mountpoint", "false")
+    host.tool("mount", f'echo "mount $*" >>"{host.calls}"')
+    assert f"mount -o ro LABEL=slipway-data {host.home}/data-disk" in host.boot(script)
+    host.tool("mount", "echo 'no such device' >&2; exit 32")
+    assert host.boot(script)[-1].startswith("systemctl start ")
+    host.tool("mountpoint", "true")
+    host.tool("mount", f'echo "mount $*" >>"{host.calls}"')
+    assert not any(call.startswith("mount ") for call in host.boot(script)), "it is there"
+    assert DATA_DISK == "/var/lib/slipway/data-disk" and "DATA_DISK=" not in startup_script(HOST, BOOTSTRAP)
 
 
 def test_training_finds_its_variables_and_secrets(host: BootedHost) -> None:

@@ -107,6 +107,9 @@ def test_words_people_use() -> None:
         ),
         ({"data_disks": [{"source_disk": "d", "mode": "read-write"}]}, "but 8 hosts would share it"),
         ({"data_disks": [{"source_disk": "projects/p/zones/us-east1-d/disks/d"}]}, "of zone 'us-east1-d', but zones"),
+        ({"data_on_hosts": "disk"}, "data_on_hosts is 'disk' in stacks/Pulumi.v6e-32.yaml, but data is "),
+        ({"data_on_hosts": "disk", "data": "stdlib"}, "but data_disks has none; name the disk that has the"),
+        ({"data_on_hosts": "mount"}, "data_on_hosts is 'mount' in stacks/Pulumi.v6e-32.yaml: input should be"),
         ({"boot_disk_gb": 500}, "boot_disk_gb cannot be asked for: the v2 TPU API has no boot disk"),
         ({"service_account": "1-compute@developer.gserviceaccount.com"}, "the project's default account"),
         ({"valid_until": "soon"}, "valid_until is 'soon' in stacks/Pulumi.v6e-32.yaml: no length of time; write"),
@@ -114,7 +117,20 @@ def test_words_people_use() -> None:
         ({"valid_after": "6h", "valid_until": "4h"}, "the request would expire before it may be served"),
         ({"max_runtime": "long"}, "max_runtime is 'long' in stacks/Pulumi.v6e-32.yaml: no length of time; write"),
         ({"max_usd_per_hour": -1}, "max_usd_per_hour is -1 in stacks/Pulumi.v6e-32.yaml: input should be g"),
-        ({"data": "stdlib"}, "hosts of target tpu-vm cannot read prepared text yet: write `slipway:data: synthetic`"),
+        (
+            {"data": "gs://bucket/prepared"},
+            "data is 'gs://bucket/prepared' in stacks/Pulumi.v6e-32.yaml; prepared text in a bucket stands alone, and "
+            "the last part of its URL is its content: gs://bucket/path/<16 hex digits>, as `slipway data push DIR",
+        ),
+        ({"data": f"gs://bucket/{16 * '0'}; corpus/*.txt"}, "prepared text in a bucket stands alone, and the"),
+        (
+            {"data": f"gs://bucket/{16 * '0'}", "data_options": {"vocab_size": 512, "tokenizer": "my.model"}},
+            "that text is prepared already, so data_options.tokenizer changes nothing of it: leave it out, or prepare",
+        ),
+        (
+            {"data": f"gs://slipway-data-us-east1-my-project/prepared/{16 * '0'}"},
+            "data: bucket 'slipway-data-us-east1-my-project' lies in us-east1, but the hosts are in us-east5",
+        ),
         (
             {"artifacts": "s3://bucket/x"},
             "artifacts is 's3://bucket/x' in stacks/Pulumi.v6e-32.yaml: no store is reached by s3://; there are two "

@@ -287,11 +287,22 @@ def read_manifest(directory: Path) -> Manifest:
     """The manifest of a prepared directory. Raises DataError naming the file if it is absent or not one of ours."""
     path = directory / MANIFEST
     try:
-        return _manifest(cast(dict[str, Any], json.loads(path.read_text(encoding="utf-8"))))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise DataError(f"{path} does not exist: prepare the data with `slipway data prepare`") from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{path} does not exist: prepare the data with `slipway data prepare` and bring it there"
+        ) from error
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} is not a manifest of this version ({error!r}): prepare the data anew") from error
+    return parse_manifest(text, str(path))
+
+
+def parse_manifest(text: str, place: str) -> Manifest:
+    """The manifest that was read at `place`. Raises DataError naming it if it is not one of ours."""
+    try:
+        return _manifest(cast(dict[str, Any], json.loads(text)))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{place} is not a manifest of this version ({error!r}): prepare the data anew") from error
 
 
 def _manifest(document: dict[str, Any]) -> Manifest:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from training.data.hash_cache import HashCache
-from training.data.identity import MANIFEST, DataError, Manifest, content_of, read_manifest
+from training.data.identity import MANIFEST, DataError, FileEntry, Manifest, content_of, read_manifest
 
 
 def is_prepared(directory: Path) -> bool:
@@ -27,13 +27,20 @@ def read_prepared(directory: Path, content: str) -> Manifest:
     Raises DataError with what differs: other data would train, under this run's name.
     """
     manifest = read_manifest(directory)
-    if manifest.content != content:
-        raise _refusal(f"{directory} holds other data (its manifest says {manifest.content}, expected is {content})")
-    described = content_of({source.name: source.sha256 for source in manifest.sources}, manifest.options)
-    if described != content:
-        raise _refusal(f"{directory / MANIFEST} says {content}, but the sources and options in it are {described}")
+    if difference := other_data(manifest, content, str(directory)):
+        raise _refusal(difference)
     check_files(directory, manifest)
     return manifest
+
+
+def other_data(manifest: Manifest, content: str, place: str) -> str | None:
+    """What the manifest at `place`, a directory or a URL, says of other text than `content`; None if it is of that."""
+    if manifest.content != content:
+        return f"{place} holds other data (its manifest says {manifest.content}, expected is {content})"
+    described = content_of({source.name: source.sha256 for source in manifest.sources}, manifest.options)
+    if described != content:
+        return f"{place}/{MANIFEST} says {content}, but the sources and options in it are {described}"
+    return None
 
 
 def check_files(directory: Path, manifest: Manifest) -> None:
@@ -52,11 +59,25 @@ def check_files(directory: Path, manifest: Manifest) -> None:
         raise _refusal(f"{directory} holds {strangers[0]}, which its manifest does not name")
 
 
-def damaged(directory: Path, within_s: float) -> str:
-    """Names of the files that are not what the manifest says, of those that can be hashed in that time."""
-    until, hashes = time.monotonic() + within_s, HashCache(None)
-    files = itertools.takewhile(lambda _: time.monotonic() <= until, read_manifest(directory).files)
-    return ", ".join(file.name for file in files if hashes.sha256(directory / file.name) != file.sha256)
+def damaged(directory: Path, within_s: float) -> list[str]:
+    """Names of the files that are not what the manifest says, of those that can be hashed in that time.
+
+    Also where they cannot be read, or not even the manifest can: what they lie on may have gone away.
+    """
+    until = time.monotonic() + within_s
+    try:
+        files = read_manifest(directory).files
+    except DataError:
+        return [MANIFEST]
+    hashed = itertools.takewhile(lambda _: time.monotonic() <= until, files)
+    return [file.name for file in hashed if _is_damaged(directory / file.name, file)]
+
+
+def _is_damaged(path: Path, file: FileEntry) -> bool:
+    try:
+        return HashCache(None).sha256(path) != file.sha256
+    except OSError:
+        return True
 
 
 def _refusal(what: str) -> DataError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from infra.hardware import Api
-from infra.paths import ARTIFACTS, WORK, of_stack
+from infra.paths import ARTIFACTS, PREPARED, of_stack
 from infra.stack_file.settings import OnDestroy, Settings, SettingsError
 from infra.targets.places import Places, in_bucket
 
@@ -19,7 +19,7 @@ class LocalSettings(Settings):
     @property
     def places(self) -> Places:
         """In the clone's .slipway/; all stacks of it share artifacts and prepared data."""
-        return self.placed(str(ARTIFACTS), str(of_stack(self.stack).runs), str(WORK / "data"))
+        return self.placed(str(ARTIFACTS), str(of_stack(self.stack).runs), str(PREPARED))
 
     def check_place(self) -> None:
         if Api.LOCAL not in self.row.apis:

@@ -1,4 +1,4 @@
-"""TPU slices of one stack: guard, wheelhouse, bundle, run record, one request for all, and the wait for its hosts."""
+"""TPU slices of one stack: guard, wheelhouse, bundle, data, run record, one request, and the wait for its hosts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components.resources import Run, SlipwayResource, child_after
+from infra.components.resources import PreparedData, Run, SlipwayResource, child_after
 from infra.components.stored_software import StoredSoftwareArgs, store_software
-from infra.providers.inputs import RunInputs
+from infra.providers.inputs import PreparedDataInputs, RunInputs
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs, TpuStackGuardInputs
 
 
@@ -36,13 +36,15 @@ class SliceReady(SlipwayResource[SliceReadyInputs]):
 class TpuSliceArgs:
     guard: TpuStackGuardInputs
     software: StoredSoftwareArgs
+    data: PreparedDataInputs | None
     run: RunInputs
     request: QueuedResourceInputs  # its `identity` follows from the guard
     ready: SliceReadyInputs  # its request's `identity` and `made` follow from guard and request
 
 
 class TpuSlice(pulumi.ComponentResource):
-    """Hosts find their bundle in the store before they exist, and nothing is asked for that another run's name stops.
+    """Hosts find bundle and data in their buckets before they exist, and nothing is asked for that another run's name
+    or too little data stops.
 
     Does not wait for training to end.
     """
@@ -51,9 +53,10 @@ class TpuSlice(pulumi.ComponentResource):
         super().__init__("slipway:tpu:Slice", name, None, opts)
         guard = TpuStackGuard("guard", args.guard, child_after(self))
         software = store_software(args.software, self, guard, guard.identity)
-        run = Run("run", args.run, child_after(self, guard))
+        data = [PreparedData("data", args.data, child_after(self, guard))] if args.data else []
+        run = Run("run", args.run, child_after(self, guard, *data))
         identity = {"identity": guard.identity}
-        request = QueuedResource("request", args.request, child_after(self, guard, *software, run), identity)
+        request = QueuedResource("request", args.request, child_after(self, guard, *software, *data, run), identity)
         awaited = {"request": vars(args.request) | identity, "made": request.made}
         ready = SliceReady("ready", args.ready, child_after(self, request), awaited)
         self.state, self.zone = ready.state, ready.zone

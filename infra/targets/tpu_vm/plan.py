@@ -17,6 +17,8 @@ from infra.targets.tpu_vm.settings import TpuVmSettings
 from infra.tiers import Tier
 from infra.vm_hosts.startup_script import HostScript, startup_script
 
+DATA_DISK_LABEL = "slipway-data"  # of a file system, as mkfs writes it
+
 
 def requested(settings: TpuVmSettings, software: HostSoftware) -> QueuedResourceInputs:
     """What is asked for, with the script that its hosts start with."""
@@ -33,6 +35,7 @@ def host_script(settings: TpuVmSettings, bundle: str) -> HostScript:
         chips_per_host=row.chips_per_host,
         artifacts=settings.places.artifacts_on_hosts,
         bundle=bundle,
+        data_disk=DATA_DISK_LABEL if settings.places.data_on_hosts else "",
         secrets=tuple(host_secret(name, settings.names.secret_path(name)) for name in settings.host_secrets),
     )
 

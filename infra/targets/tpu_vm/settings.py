@@ -5,10 +5,12 @@ Owns what a request to the Cloud TPU API may say, as far as stack file and table
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -19,8 +21,10 @@ from infra.names import COMPUTE_LIMIT, COMPUTE_NAME
 from infra.stack_file.cloud_training import CloudTrainingSettings, Word
 from infra.stack_file.settings import Absent, SettingsError, stack_names
 from infra.stack_file.terms import Seconds, seconds, where
+from infra.targets.places import Places
 from infra.targets.tpu_vm.provider.tpu_inputs import ANY_RESERVATION
 from infra.tiers import Tier
+from infra.vm_hosts.startup_script import DATA_DISK
 
 RESERVATION = re.compile(r"(projects|folders|organizations)/[^/]+/locations/(?P<zone>[^/]+)/reservations/[^/]+")
 FLEX_START_LIMIT_S = 7 * 86_400  # docs.cloud.google.com/tpu/docs/flex-start, read 2026-11-20
@@ -51,6 +55,11 @@ class DataDisk(BaseModel):
     mode: Annotated[str, Field(pattern=r"^read-(write|only)$")] = "read-only"
 
 
+class DataOnHosts(StrEnum):
+    COPY = "copy"
+    DISK = "disk"
+
+
 class TpuVmSettings(CloudTrainingSettings):
     """Times in seconds."""
 
@@ -71,6 +80,9 @@ class TpuVmSettings(CloudTrainingSettings):
     """Another TPU VM image than the accelerator's in infra/hardware.yaml."""
     data_disks: tuple[DataDisk, ...] = ()
     """Persistent disks that exist already, each with source_disk and mode (read-only or read-write)."""
+    data_on_hosts: DataOnHosts = DataOnHosts.COPY
+    """`copy` (each host copies prepared text to its disk) or `disk` (one of data_disks has it, below its content, in a
+    file system labelled slipway-data)."""
     wait: bool = True
     """Whether `up` waits until every host reports that it has begun."""
     wait_deadline: Seconds = Field("24h", validate_default=True)
@@ -78,6 +90,14 @@ class TpuVmSettings(CloudTrainingSettings):
     take_over: Absent[Annotated[str, Field(pattern=r"^[0-9a-f]{6,12}(-[0-9a-f]{12}){0,2}$")]] = None
     """A running request of another clone that this one is to have, as the refusal of `up` names it; it is not deleted,
     and the other clone no longer has it."""
+
+    @property
+    def places(self) -> Places:
+        """With the place from which its hosts copy text, since the target declares what brings it there."""
+        on_hosts = DATA_DISK if self.data_on_hosts is DataOnHosts.DISK else ""
+        return dataclasses.replace(
+            super().places, data=f"gs://{self.names.data_bucket}/prepared", data_on_hosts=on_hosts
+        )
 
     @property
     def request(self) -> str:
@@ -104,7 +124,7 @@ class TpuVmSettings(CloudTrainingSettings):
 
     def check_place(self) -> None:
         super().check_place()
-        for rule in (_emulated_rule, _tier_rule, _queue_rule, _disk_rule, _name_rule):
+        for rule in (_emulated_rule, _tier_rule, _queue_rule, _disk_rule, _data_rule, _name_rule):
             rule(self)
 
 
@@ -188,6 +208,15 @@ def _disk_rule(settings: TpuVmSettings) -> None:
                 f"data_disks has '{disk.source_disk}' of zone '{zone[1]}', but zones are {', '.join(settings.zones)} "
                 f"in {where(settings)}; a disk is of one zone"
             )
+
+
+def _data_rule(settings: TpuVmSettings) -> None:
+    if settings.data_on_hosts is DataOnHosts.DISK and not (settings.data_disks and settings.sources):
+        lacking = "data_disks has none" if settings.sources else f"data is '{settings.data}'"
+        raise SettingsError(
+            f"data_on_hosts is 'disk' in {where(settings)}, but {lacking}; name the disk that has the text in "
+            f"data_disks, or leave data_on_hosts out"
+        )
 
 
 def _name_rule(settings: TpuVmSettings) -> None:
