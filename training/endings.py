@@ -97,10 +97,10 @@ def unreadable_data(text: str) -> str:
 
 
 def is_lost_host(error: BaseException) -> bool:
-    """Whether it is an exchange with another host that failed, not one with a store."""
+    """Whether it is an exchange with another host that failed, not one with a store or with this host's own devices."""
     text = str(error)
     of_a_store = _OF_A_STORE.search(text) or bucket_error([error])
-    return any(word in text for word in _LOST_HOST) and not of_a_store
+    return any(word in text for word in _LOST_HOST) and not of_a_store and "Unable to initialize backend" not in text
 
 
 def of_error(error: BaseException, stop_reason: str | None, hosts: int = 1) -> Ending:
@@ -112,8 +112,7 @@ def of_error(error: BaseException, stop_reason: str | None, hosts: int = 1) -> E
         return _failed(f"no space left on the disk: {sentence(error)}; the previous checkpoint stands")
     if "Read-only file system" in text:
         return _failed(f"the disk cannot be written any more: {sentence(error)}; the previous checkpoint stands")
-    no_chips = "Unable to initialize backend" in text  # which may say UNAVAILABLE, of this host's own
-    lost_host = hosts > 1 and not no_chips and is_lost_host(error)
+    lost_host = hosts > 1 and is_lost_host(error)
     if not lost_host and (of_a_bucket := bucket_error(chain)):
         stands = "" if of_a_bucket.is_loss else "; the previous checkpoint stands"
         reason = f"{_shortened(str(of_a_bucket))}{stands}"
