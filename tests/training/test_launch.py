@@ -11,8 +11,9 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ from training import paces
 from training.checkpoints import labels
 from training.data.identity import read_manifest
 from training.exit_codes import ExitCode
-from training.host_status import Phase
+from training.host_status import HostStatus, Phase
 from training.plan import load
 from training.run_spec import DataSpec, RunSpec
 from training.standstill import Activity, Measures, Took
@@ -70,30 +71,43 @@ def spec_of(output: Path, data: DataSpec | None, *, steps: int = STEPS, hosts: i
     return RunSpec("test", "run", "cpu", 1, hosts, 2, steps, str(output), data, fields)  # pyright: ignore[reportArgumentType]
 
 
+RESUMED_FROM = SAVE_EVERY + 1
+
+
 @dataclass(frozen=True)
-class Straight:
-    """A run from its first to its last step, and the spec that made it."""
+class FinishedRun:
+    """A run to its last step, and the spec that made it. `first`: what each host said of the start that was killed."""
 
     spec: RunSpec
     output: Path
     hosts: list[LaunchedHost]
+    first: list[HostStatus]
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory, data: DataSpec) -> Iterator[Straight]:
-    directory = tmp_path_factory.mktemp("straight")
-    cluster = Cluster(directory, COMPILED)
+def finished(tmp_path_factory: pytest.TempPathFactory, data: DataSpec) -> Iterator[FinishedRun]:
+    """The training of host 1 is killed after a checkpoint, and all start again."""
+    directory = tmp_path_factory.mktemp("finished")
+    cluster = Cluster(directory, COMPILED, options=("--start-again",))
     spec = spec_of(directory / "out", data)
-    yield Straight(spec, directory / "out", cluster.run(spec))
-    cluster.clean_up()
+    try:
+        hosts = cluster.start(spec, environ={"JAX_DEBUG_LOG_MODULES": "jax._src.compiler"})
+        hosts[1].wait_for_step(SAVE_EVERY + 6)
+        first = [host.status for host in hosts]
+        os.kill(hosts[1].trainer, signal.SIGKILL)
+        for host in hosts:
+            host.end()
+        yield FinishedRun(spec, directory / "out", hosts, first)
+    finally:
+        cluster.clean_up()
 
 
 def last_line(host: LaunchedHost) -> str:
     return host.log.splitlines()[-1]
 
 
-def test_finished_run_exits_0_and_says_so(straight: Straight) -> None:
-    for host in straight.hosts:
+def test_finished_run_exits_0_and_says_so(finished: FinishedRun) -> None:
+    for host in finished.hosts:
         assert host.process.returncode == ExitCode.FINISHED, host.log[-3000:]
         status = host.status
         assert (status.phase, status.step, status.exit_code) == (Phase.FINISHED, STEPS, 0)
@@ -104,30 +118,58 @@ def test_finished_run_exits_0_and_says_so(straight: Straight) -> None:
         )
         assert status.first_step_at is not None and status.started < status.first_step_at < status.updated
         assert status.tokens_per_s is not None and status.tokens_per_s > 0
-        assert (status.eta_s, status.resumed_from) == (None, None)
+        assert status.eta_s is None
 
 
-def test_every_step_is_in_the_record_although_maxtext_empties_its_file_at_evaluations(straight: Straight) -> None:
-    for host in (0, 1):
-        assert sorted(losses(straight.output, "run", host)) == list(range(STEPS))
+def test_every_step_is_in_the_record_although_maxtext_empties_its_file_at_evaluations(finished: FinishedRun) -> None:
+    """Of the host whose training was killed: of those that its next start has done."""
+    assert sorted(losses(finished.output, "run", 0)) == list(range(STEPS))
+    after = [step for step in losses(finished.output, "run", 1) if step >= RESUMED_FROM]
+    assert after == list(range(RESUMED_FROM, STEPS))
 
 
-def test_held_out_loss_includes_the_last_step_and_agrees_on_all_hosts(straight: Straight) -> None:
-    found = heldout_losses(straight.output, "run", 0)
-    assert sorted(found) == [STEPS - 1 - 2 * EVALUATE_EVERY, STEPS - 1 - EVALUATE_EVERY, STEPS - 1]
-    assert found == heldout_losses(straight.output, "run", 1)
-    assert straight.hosts[0].status.heldout_loss == found[STEPS - 1]
-    assert found[STEPS - 1] < found[STEPS - 1 - 2 * EVALUATE_EVERY]
+def test_held_out_loss_includes_the_last_step_and_agrees_on_all_hosts(finished: FinishedRun) -> None:
+    first, *later = (STEPS - 1 - 2 * EVALUATE_EVERY, STEPS - 1 - EVALUATE_EVERY, STEPS - 1)
+    found, other = (heldout_losses(finished.output, "run", host) for host in (0, 1))
+    assert sorted(found) == [first, *later]
+    assert [found[step] for step in later] == [other[step] for step in later]
+    assert finished.hosts[0].status.heldout_loss == found[STEPS - 1]
+    assert found[STEPS - 1] < found[first]
 
 
-def test_held_out_text_is_read_to_its_end_by_the_host_with_most_of_it(straight: Straight) -> None:
+def test_held_out_text_is_read_to_its_end_by_the_host_with_most_of_it(finished: FinishedRun) -> None:
     """A host out of held-out text goes on with empty batches; every host gets to that point, so none of it is left."""
-    for host in straight.hosts:
+    for host in finished.hosts:
         assert "Generating a padding batch" in host.log
 
 
-def test_run_with_nothing_left_exits_0_at_once(straight: Straight, cluster: Cluster) -> None:
-    for host in cluster.run(straight.spec):
+def test_a_killed_training_is_told_by_its_supervisor_and_all_start_again_with_the_same_losses(
+    finished: FinishedRun,
+) -> None:
+    """Steps that the kill came after are done twice: their losses are those of the first time, to the last bit."""
+    assert [host.resumed_from for host in finished.first] == [None, None]
+    assert [host.status.resumed_from for host in finished.hosts] == [RESUMED_FROM, RESUMED_FROM]
+    logs = [host.log.partition("; starts again in ") for host in finished.hosts]
+    assert "slipway: killed (SIGKILL); " in finished.hosts[1].log
+    assert logs[0][0].splitlines()[-1].startswith("slipway: host 1: killed (SIGKILL); ")
+    for _, _, second in logs:
+        assert "compilation cache hit for 'jit_train_step'" in second, "it has kept its program"
+    first, second = lives(record(finished.output, "run", 0))
+    assert len(first.keys() & second.keys()) > 1, "steps that were done twice"
+    assert {step: first[step] for step in second if step in first} == {
+        step: second[step] for step in second if step in first
+    }
+
+
+def lives(lines: Sequence[Mapping[str, float]]) -> tuple[dict[int, float], dict[int, float]]:
+    """Training loss by step of the lines before and from the one that goes back to an earlier step."""
+    curve = [(int(line["step"]), line["learning/loss"]) for line in lines if "learning/loss" in line]
+    back = next(at for at, ((before, _), (after, _)) in enumerate(pairwise(curve), 1) if after <= before)
+    return dict(curve[:back]), dict(curve[back:])
+
+
+def test_run_with_nothing_left_exits_0_at_once(finished: FinishedRun, cluster: Cluster) -> None:
+    for host in cluster.run(finished.spec):
         assert (host.process.returncode, host.status.phase, host.status.step) == (0, Phase.FINISHED, STEPS)
         assert host.status.reason == f"nothing left to train: a checkpoint holds {STEPS} steps, and steps is {STEPS}"
         assert "slipway: 2 hosts" not in host.log, "no training was started"
@@ -153,7 +195,9 @@ def test_half_of_the_hosts_go_on_with_the_same_batches(straight: Straight, clust
 
 
 @pytest.mark.sample(0)  # a life in test_lives.py has the losses, and a stop of `local` the words
-def test_stopped_run_saves_exits_75_and_resumes_bit_exact(straight: Straight, cluster: Cluster, data: DataSpec) -> None:
+def test_stopped_run_saves_exits_75_and_resumes_bit_exact(
+    finished: FinishedRun, cluster: Cluster, data: DataSpec
+) -> None:
     output = cluster.directory / "out"
     spec = spec_of(output, data)
     hosts = cluster.start(spec)
@@ -171,7 +215,7 @@ def test_stopped_run_saves_exits_75_and_resumes_bit_exact(straight: Straight, cl
         assert "slipway: saves every 8 steps: " in host.log
     assert "slipway: saves every 8 steps: as host 0 has measured\n" in cluster.launched[-1].log
     assert (output / "run" / "checkpoints" / "40").is_dir()
-    reference = losses(straight.output, "run")
+    reference = losses(finished.output, "run")
     resumed = losses(output, "run")
     assert sorted(resumed) == [step for step in range(LONGER) if step != stopped_at - 1]
     # MaxText loses the metrics line of the step at which it stops; every other one is equal to the last bit.
@@ -231,31 +275,12 @@ def test_killed_host_is_named_by_the_other(cluster: Cluster, killed: int, surviv
     assert status.reason.endswith(f"see host {killed} for why")
 
 
-def test_a_killed_training_is_told_by_its_supervisor_and_all_start_again_with_the_same_losses(
-    straight: Straight, cluster: Cluster, data: DataSpec
-) -> None:
-    cluster.options = ("--start-again",)
-    hosts = cluster.start(spec_of(cluster.directory / "out", data), environ={"JAX_EXPLAIN_CACHE_MISSES": "1"})
-    hosts[1].wait_for_step(SAVE_EVERY + 6)
-    os.kill(hosts[1].trainer, signal.SIGKILL)
-    for host in hosts:
-        assert host.end() == ExitCode.FINISHED, host.log[-3000:]
-        assert host.status.resumed_from == SAVE_EVERY + 1
-    assert "slipway: killed (SIGKILL); " in hosts[1].log
-    assert "slipway: host 1: killed (SIGKILL); " in hosts[0].log and "; starts again in " in hosts[0].log
-    for host in hosts:
-        assert "CACHE MISS for 'jit_train_step'" not in host.log.split("; starts again in ")[1], (
-            "it has kept its program"
-        )
-    assert losses(cluster.directory / "out", "run") == losses(straight.output, "run")
-
-
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("frozen", "other"), [(1, 0), (0, 1)])
-def test_a_frozen_host_is_a_standstill_of_the_other_and_when_it_wakes_they_start_again(
+def test_a_frozen_host_is_a_standstill_of_the_other_and_when_it_wakes_they_start_again_until_their_supervisors_die(
     cluster: Cluster, frozen: int, other: int
 ) -> None:
-    """Host 0 has the connections by which hosts tell each other why they end."""
+    """Host 0 has the connections by which hosts tell each other why they end. No training outlives its supervisor."""
     cluster.heartbeat_s, cluster.standstill_s, cluster.options = 60, 15, ("--start-again",)
     hosts = cluster.start(spec_of(cluster.directory / "out", None, steps=1_000_000))
     hosts[other].wait_for_step(30)
@@ -269,12 +294,20 @@ def test_a_frozen_host_is_a_standstill_of_the_other_and_when_it_wakes_they_start
     wait_until("its end", lambda: "; starts again in " in hosts[frozen].log)
     # Of host 0 the other could not be heard while it was frozen; JAX may see its own silence sooner.
     for host in hosts:
-        wait_until("another start", lambda host=host: (host.status.resumed_from or 0) > 12 and is_training(host))
+        wait_until("another start", lambda host=host: (host.status.resumed_from or 0) > 12 and has_met_the_others(host))
+    for host in hosts:
+        host.process.kill()  # not the group
+        host.process.wait()
+        wait_until("empty group", lambda host=host: not group(host.process.pid))
+
+
+def has_met_the_others(host: LaunchedHost) -> bool:
+    assert host.process.poll() is None, host.log[-3000:]
+    return host.phase in (Phase.COMPILING, Phase.TRAINING)
 
 
 def is_training(host: LaunchedHost) -> bool:
-    assert host.process.poll() is None, host.log[-3000:]
-    return host.phase is Phase.TRAINING
+    return has_met_the_others(host) and host.phase is Phase.TRAINING
 
 
 # A thread of the process that trains takes Python's interpreter lock and keeps it, as a bug in a C extension may.
@@ -299,14 +332,6 @@ def test_a_thread_that_holds_the_interpreter_lock_is_ended_with_its_stack(cluste
     assert host.end() == ExitCode.INTERRUPTED, host.log[-3000:]
     assert str(host.status.reason).startswith("stands still: its process has said nothing for 10 s; a thread holds ")
     assert 'sitecustomize.py", line 6 in hold' in host.log, host.log[-3000:]
-
-
-def test_training_dies_with_its_supervisor(cluster: Cluster) -> None:
-    [host] = cluster.start(spec_of(cluster.directory / "out", None, steps=1_000_000, hosts=1))
-    wait_until("a process that trains", lambda: host.phase is Phase.COMPILING)  # not one that still checks its parent
-    host.process.kill()  # not the group
-    host.process.wait()
-    wait_until("empty group", lambda: not group(host.process.pid))
 
 
 def group(leader: int) -> list[int]:
@@ -425,11 +450,11 @@ SPIKE = re.compile(rf"the loss of step {STEPS + 1} is (?P<value>\S+) \(the loss 
 
 
 def test_a_loss_beyond_its_bound_and_numbers_that_are_none_end_all_hosts_and_the_next_start_goes_on_before_them(
-    straight: Straight, cluster: Cluster, data: DataSpec
+    finished: FinishedRun, cluster: Cluster, data: DataSpec
 ) -> None:
     """With learning rates that no model survives: one gives a spike a step later, the other no number at once."""
     output = cluster.directory / "out"
-    shutil.copytree(straight.output, output)
+    shutil.copytree(finished.output, output)
     metrics, checkpoints = output / "run" / "metrics", output / "run" / "checkpoints"
     cluster.options = ("--start-again",)
     spiking = spoiling(output, data, 10.0)
@@ -510,7 +535,7 @@ def test_a_disk_that_one_host_may_not_write_is_named_on_the_other(tmp_path: Path
     assert {status.exit_code for status in statuses} == {ExitCode.FAILED}
 
 
-def test_no_process_is_left_behind(straight: Straight) -> None:
-    for host in straight.hosts:
+def test_no_process_is_left_behind(finished: FinishedRun) -> None:
+    for host in finished.hosts:
         assert group(host.process.pid) == []
         assert not Path(f"/proc/{host.process.pid}").exists() or os.getpid() != host.process.pid
