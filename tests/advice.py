@@ -69,7 +69,7 @@ RUNS = {
         "pulumi stack rm --force",
         "slipway orphans",
     ),
-    "tests/engine/test_wheels_command.py::test_what_is_pushed_to_a_bucket_is_what_a_host_installs": (
+    "tests/engine/test_wheels_command.py::test_what_is_there_is_built_again_to_the_same_wheelhouse": (
         "slipway wheels build",
     ),
     "tests/engine/test_booted_hosts.py::test_a_host_goes_on_after_a_preemption": ("slipway emulate --boot",),

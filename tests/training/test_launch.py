@@ -175,9 +175,9 @@ def test_run_with_nothing_left_exits_0_at_once(finished: FinishedRun, cluster: C
         assert "slipway: 2 hosts" not in host.log, "no training was started"
 
 
-def test_half_of_the_hosts_go_on_with_the_same_batches(straight: Straight, cluster: Cluster, data: DataSpec) -> None:
+def test_half_of_the_hosts_go_on_with_the_same_batches(finished: FinishedRun, cluster: Cluster, data: DataSpec) -> None:
     output = cluster.directory / "out"
-    shutil.copytree(straight.output, output)
+    shutil.copytree(finished.output, output)
     resumed = 2 * SAVE_EVERY + 1
     for label in labels(output / "run" / "checkpoints"):
         if label >= resumed:
@@ -189,7 +189,7 @@ def test_half_of_the_hosts_go_on_with_the_same_batches(straight: Straight, clust
         line["step"]: line["learning/loss"] for line in record(output, "run", 0)[before:] if "learning/loss" in line
     }
     assert sorted(again) == list(range(resumed, STEPS))
-    reference = losses(straight.output, "run")
+    reference = losses(finished.output, "run")
     for step, loss in again.items():
         assert loss == pytest.approx(reference[step], abs=1e-3), step
 
