@@ -26,6 +26,7 @@ BENCHMARKS = (
     "safe_money",
     "bootstrap",
     "booted_host",
+    "preempted_slice",
     "bucket_checkpoint",
     "data_prepare",
     "data_copy",
