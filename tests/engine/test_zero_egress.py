@@ -154,6 +154,7 @@ def run_spec(tmp_path: Path, data: Path) -> RunSpec:
 
 # What opens a connection in training/, and to whom. A module that is not here may not import a network module.
 CONNECTS = {
+    "bucket_reader.py": "the bucket that the run spec names for the data, and the metadata server for its token",
     "hosts.py": "the metadata server",
     "launch.py": "tries whether the coordinator's port is free on this host",
     "notice.py": "the metadata server, on Google's machines or where one is named",
