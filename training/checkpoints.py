@@ -24,6 +24,11 @@ def is_remote(directory: str) -> bool:
     return "://" in directory
 
 
+def run_in_bucket(output_directory: str, run_name: str) -> str:
+    """Where a run lies there; empty of one in a directory."""
+    return f"{output_directory.rstrip('/')}/{run_name}" if is_remote(output_directory) else ""
+
+
 def labels(directory: Path, remote: bool = False) -> list[int]:
     """The steps of all complete checkpoints, ascending."""
     try:  # not is_dir, which on an object store that refuses to list says no

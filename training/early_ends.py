@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -19,22 +20,28 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from training import run_objects
+from training.checkpoints import run_in_bucket
 from training.host_status import HostStatus, of
+from training.hosts import Host
 from training.record_keeper import LAST_S, as_json, put, why_not
 from training.run_objects import HostStart
+from training.run_spec import RunSpec
 
 _LEFT = "early-end.json"  # in the host's directory: what was left last
 
 
-def leave(directory: Path, run: str, start: HostStart, word: HostStatus, environ: Mapping[str, str]) -> None:
-    """The start and its last word, unless the start before has left the same."""
+def leave(directory: Path, spec: RunSpec, host: Host, environ: Mapping[str, str], word: HostStatus) -> None:
+    """The start and its last word, unless the start before has left the same. environ: of a client of the bucket."""
+    if not (run := run_in_bucket(spec.output_directory, spec.run_name)):
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # it is over
     left, what = directory / _LEFT, json.dumps([word.phase, word.reason])
     with contextlib.suppress(OSError):  # where the disk is full or broken nobody would know that it was left
         if left.exists() and left.read_text() == what:
             return
         left.write_text(what)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # it is over
+        start = _start(spec, host, environ.get("SLIPWAY_BUNDLE", ""), word.started)
         asked = json.dumps({"run": run, "start": dataclasses.asdict(start), "word": dataclasses.asdict(word)})
         command = [sys.executable, "-m", "training.early_ends"]
         if subprocess.run(command, env=dict(environ), input=asked.encode(), check=False).returncode:
@@ -45,6 +52,11 @@ def leave(directory: Path, run: str, start: HostStart, word: HostStatus, environ
 def forget(directory: Path) -> None:
     """What comes next is news: a training begins."""
     (directory / _LEFT).unlink(missing_ok=True)
+
+
+def _start(spec: RunSpec, host: Host, bundle: str, started: float) -> HostStart:
+    name = platform.node()
+    return HostStart(host.index, host.count, name, bundle, host.coordinator, started, spec.steps, resumed_from=None)
 
 
 def main() -> None:

@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import platform
 import random
 import signal
 import socket
@@ -28,7 +27,7 @@ import yaml
 
 from training import bucket_clients, early_ends, notice, peers, run_spec, supervisor
 from training.bucket_reader import BucketReader, BucketReadError
-from training.checkpoints import checkpoint_directory, completed_steps, is_remote
+from training.checkpoints import checkpoint_directory, completed_steps, is_remote, run_in_bucket
 from training.data.demand import demand_of, refusal
 from training.data.host_copy import on_this_host
 from training.data.identity import DataError
@@ -42,7 +41,6 @@ from training.loss_judge import BadStep, bad_step_of, bounds
 from training.maxtext_config import ConfigError, HostFiles, maxtext_arguments
 from training.plan import Plan
 from training.restarts import Restarts
-from training.run_objects import HostStart
 from training.run_spec import RunSpec, RunSpecError
 from training.sharding import MeshError
 from training.step_record import step_record
@@ -102,7 +100,7 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
     """One start to its end: the last word, and where it came to a training how that ended."""
     directory = options.host_directory
     status = _begin(directory)
-    leave: Callable[[HostStatus], None] = _nothing  # to the run's bucket, of an end that comes before the training
+    leave: Callable[[HostStatus], None] | None = None  # in the run's bucket, once it is known whose word it is
     try:
         spec = _read_spec(options.run_spec)
         status = dataclasses.replace(status, steps=spec.steps)
@@ -114,17 +112,19 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
         environ = environment()
         _wait_for_the_platform(directory, status, environ)
         host = who_am_i(environ, metadata_reader(environ))
-        leave = partial(_leave, spec, host, environ, options)
+        patient = {**environ, **bucket_clients.environment(options.standstill_s)}
+        leave = partial(early_ends.leave, directory, spec, host, patient)
         spec = _with_data_here(spec, environ, directory, status)
         plan, child_environ = prepare(spec, host, environ, options, status.started)
         path = plan.save(directory)
         Path(plan.metrics_source).unlink(missing_ok=True)
         write_status(directory, dataclasses.replace(status, step=done, resumed_from=done or None))
+        early_ends.forget(directory)
     except (*_BAD_INPUT, BucketReadError, OSError, StoppedError) as error:
         ended = _ended(directory, status, *_before_training(error))
-        leave(ended)
+        if leave:
+            leave(ended)
         return ended, None
-    early_ends.forget(directory)
     end = supervisor.run(plan, path, child_environ)
     if (bad := end.word.ending.bad) and plan.data:
         _name_records(path, bad, child_environ)
@@ -142,25 +142,6 @@ def _before_training(error: Exception) -> tuple[ExitCode, str]:
             return ExitCode.FAILED, f"{os.strerror(error.errno or 0)}: {error.filename}"
         case _:
             return ExitCode.BAD_INPUT, str(error)
-
-
-def _nothing(word: HostStatus) -> None:
-    """Who this host is, is not known, or there is no bucket."""
-
-
-def _leave(spec: RunSpec, host: Host, environ: Mapping[str, str], options: Options, word: HostStatus) -> None:
-    if run := _run_in_bucket(spec):
-        machine, bundle = platform.node(), environ.get("SLIPWAY_BUNDLE", "")
-        start = HostStart(
-            host.index, host.count, machine, bundle, host.coordinator, word.started, spec.steps, resumed_from=None
-        )
-        patient = {**environ, **bucket_clients.environment(options.standstill_s)}
-        early_ends.leave(options.host_directory, run, start, word, patient)
-
-
-def _run_in_bucket(spec: RunSpec) -> str:
-    """Where the run lies there; empty of one in a directory."""
-    return f"{spec.output_directory.rstrip('/')}/{spec.run_name}" if is_remote(spec.output_directory) else ""
 
 
 def _name_records(plan_path: Path, bad: BadStep, environ: Mapping[str, str]) -> None:
@@ -259,7 +240,7 @@ def prepare(
         data=spec.data.directory if spec.data else "",
         maxtext=maxtext_arguments(spec, files, heldout_tokens),
         loss_spike=spec.loss_spike,
-        run=_run_in_bucket(spec),
+        run=run_in_bucket(spec.output_directory, spec.run_name),
         bundle=environ.get("SLIPWAY_BUNDLE", ""),
     )
     child = bucket_clients.environment(options.standstill_s) if remote else {}

@@ -117,7 +117,7 @@ class Starters:
         """Of the newest `up` with the host's bundle before the host began; empty where no record says so."""
         moment = time.strftime(_AT, time.gmtime(started))
         ups = (start for start in map(self._start, self._keys) if start.get("bundle") == bundle)
-        return next((str(start.get("by", "")) for start in ups if start["at"] <= moment), "")
+        return next((str(start.get("by", "")) for start in ups if str(start.get("at", "")) <= moment), "")
 
     def _start(self, key: str) -> dict[str, Any]:
         if key not in self._starts:

@@ -22,7 +22,7 @@ from infra.emulators.tpu_hosts.accounts import account
 from infra.emulators.tpu_hosts.booted_cloud import BootedCloud
 from infra.emulators.tpu_hosts.image import Image
 from infra.emulators.tpu_hosts.system import ABSENT
-from infra.host_roles import PROJECT_ROLES, bucket_roles
+from infra.host_roles import BUCKET_ROLES, PROJECT_ROLES
 from infra.host_software.bundle import Bundle
 from infra.host_software.wheels.pythons import locked_python
 from infra.paths import TRAINING
@@ -34,6 +34,7 @@ from tests.engine.small_store import SmallStore
 from tests.python_archive import AARCH64, header, python_archive
 
 PLACE = "projects/p/locations/us-east5-b"
+ARTIFACTS = BUCKET_ROLES["artifacts"]
 SECRET, ACCOUNT = "ya29.only-for-the-bucket", "hosts@p.iam.gserviceaccount.com"
 
 
@@ -74,23 +75,26 @@ def test_it_installs_offline_and_has_every_module(root: BareRoot, archive: Path,
 def test_the_startup_script_of_an_emulated_host_installs_it_and_starts_it_as_its_account(
     archive: Path, bucket: SmallStore, tmp_path: Path
 ) -> None:
-    """From an empty disk; where hosts have no root of their own it is the same, but for the account."""
+    """From an empty disk, once it may read the bucket; where hosts share a root it is the same, but for the account."""
     digest = bucket.add(archive)
     bundle = bucket.bundle(bucket.wheelhouse(), python=f"{digest}  {archive.name}\n")
     script = startup_script(
         HostScript("s", 1, 1, 1, "gs://bucket", bundle.hash), (TRAINING / "bootstrap.sh").read_text()
     )
+    script = script.replace("RestartSec=15", "RestartSec=1")  # nobody waits for it here
     with (
         TpuApi(Cloud(INSTANT)) as api,
         ObjectStore(bucket.directory.parent) as store,
         booted_cloud.boot(api, store, tmp_path / "hosts") as cloud,
     ):
-        store.policies.begin("bucket", "p", {role: [f"serviceAccount:{ACCOUNT}"] for role in bucket_roles("artifacts")})
         store.policies.begin_project("p", {PROJECT_ROLES["logs"]: [f"serviceAccount:{ACCOUNT}"]})
         metadata = {"startup-script": script, "enable-guest-attributes": "TRUE"}
         node = {"acceleratorType": "vcpu-1", "runtimeVersion": "tpu-ubuntu2204-base", "metadata": metadata}
         node["serviceAccount"] = {"email": ACCOUNT}
         httpx.post(f"{api.url}/v2/{PLACE}/nodes?nodeId=n", json=node).raise_for_status()
+        refused = f"fetching from gs://bucket: 403 for bundle.tar; this host's account needs {ARTIFACTS} there"
+        until(lambda: any(refused in line for line in lines_of(cloud)), "it has no role on the bucket, and says which")
+        store.policies.begin("bucket", "p", {ARTIFACTS: [f"serviceAccount:{ACCOUNT}"]})
         logged = until(lambda: [line for line in lines_of(cloud) if line.startswith("launched ")], "it has started")
         (disk,) = cloud.fleet.directory.iterdir()
         image = Image(disk, cloud.fleet.has_roots)

@@ -1,5 +1,5 @@
 """What this machine has not is no test here: network and mount namespaces, without which hosts share what it has
-(docs/emulated-hosts.md), and systemd-analyze, which setup could not bring but as root."""
+(docs/emulated-hosts.md), and systemd, which setup does not bring: it is a package of the system's own."""
 
 from __future__ import annotations
 
