@@ -288,6 +288,12 @@ class Start:
         return Stack(self.request, advance, owner=self.owner, state=state)
 
 
+def _act_evenly(verb: str, stack: Stack) -> None:
+    """With the same pauses each time, which have a random part: how often a wait asks depends on them."""
+    random.seed(verb)
+    ALL[verb].act(stack)
+
+
 def start_of(verb: str, work: Path) -> Start:
     directory = Path(tempfile.mkdtemp(dir=work))
     os.chdir(directory)
@@ -298,7 +304,7 @@ def start_of(verb: str, work: Path) -> Start:
         begun = (copy.deepcopy(api.cloud.ledger.snapshot()), copy.deepcopy(stack.state), stack.request, stack.owner)
         made = len(api.calls)
         kept = shutil.copytree(directory, directory / "before", ignore=shutil.ignore_patterns("before"))
-        ALL[verb].act(stack)
+        _act_evenly(verb, stack)
         for project in ("p", "p2"):
             tpu_cleanup.settle_s(project, stack.label)  # forgets what this process has deleted: a case's has nothing
         return Start(kept, *begun, tuple(api.calls[made:]))
@@ -339,7 +345,7 @@ def _act(case: Case, start: Start, port: int, pipe: Connection) -> None:
     stack = start.stack(lambda seconds: ask("pause", seconds), copy.deepcopy(start.state))
     stack.checkpoint = lambda: ask("state", stack.state)
     try:
-        ALL[case.verb].act(stack)
+        _act_evenly(case.verb, stack)
     except ResourceError as error:
         pipe.send(("ended", str(error)))
     else:
