@@ -203,7 +203,7 @@ vouched() { # SHA-256 of all that this bundle installs: what its lock names, wha
 }
 
 make_environment() { # $wheelhouse -> $environment; its stamp is written last
-  local uv=$work/uv sums=$work/sums/SHA256SUMS interpreter unknown
+  local uv=$work/uv sums=$work/sums/SHA256SUMS interpreter unknown compiled=()
   mkdir -p "$wheels" "$work/sums"
   fetch_all <<<"wheelhouses/$wheelhouse/SHA256SUMS $work/sums/all"
   grep -v '  requirements\.txt$' "$work/sums/all" >"$sums" || true # of 0.1.0, which took a list from the same store
@@ -218,8 +218,10 @@ make_environment() { # $wheelhouse -> $environment; its stamp is written last
   rm -rf "$environment"
   run "$uv" venv --quiet --no-config --no-project --no-python-downloads --python "$interpreter" "$environment" ||
     fail 1 "uv cannot make the environment: $(all_errors)"
+  # The first start would compile what it imports in one thread; all that there is takes longer on few cores.
+  if (($(nproc) >= 16)); then compiled=(--compile-bytecode); fi
   run "$uv" pip install --quiet --no-config --python "$environment/bin/python" --offline --no-index --no-deps \
-    --cache-dir "$SLIPWAY_ROOT/uv-cache" "$wheels"/*.whl ||
+    "${compiled[@]}" --cache-dir "$SLIPWAY_ROOT/uv-cache" "$wheels"/*.whl ||
     fail 1 "uv cannot install the wheels: $(all_errors)"
   touch "$environment/.complete" 2>"$errors" || fail 1 "$(last_error)"
 }

@@ -78,6 +78,15 @@ def test_second_time_nothing_is_fetched_or_made(store: SmallStore, machine: Boot
     assert {path: path.lstat().st_mtime_ns for path in machine.root.rglob("*")} == before
 
 
+@pytest.mark.parametrize(("cores", "compiled"), [("15", 0), ("16", 1)])
+def test_where_cores_are_many_the_first_start_has_compiled_modules(
+    store: SmallStore, machine: BootedMachine, cores: str, compiled: int
+) -> None:
+    bundle = store.bundle(store.wheelhouse())
+    python = python_of(machine.bootstrap(bundle.hash, OMP_NUM_THREADS=cores))  # what nproc says then
+    assert len(list(python.parents[1].rglob("small/__pycache__/*.pyc"))) == compiled
+
+
 def test_it_becomes_launch_in_the_bundle(store: SmallStore, machine: BootedMachine) -> None:
     bundle = store.bundle(store.wheelhouse(), run_spec="steps: 1\n")
     done = machine.bootstrap(bundle.hash, SLIPWAY_BOOTSTRAP_ONLY="")

@@ -204,7 +204,7 @@ def test_without_bos_and_eos_each_record_counts_two_tokens_less(
     train = first[1].train
     assert train.tokens is not None
     assert bare.train.tokens == train.tokens - 2 * train.records
-    assert bare.train.tokens == sum(map(len, maxtext_tokens(tmp_path / "out", "train", False, False)))
+    assert bare.heldout.tokens == sum(map(len, maxtext_tokens(tmp_path / "out", "heldout", False, False)))
     assert (tmp_path / "out" / "tokenizer.model").read_bytes() == model.read_bytes()
     longest = train.longest_record_tokens
     assert longest is not None and bare.train.longest_record_tokens == longest - 2

@@ -33,6 +33,7 @@ TOOLS = (
     "mkdir",
     "mktemp",
     "mv",
+    "nproc",
     "paste",
     "printf",
     "readlink",
