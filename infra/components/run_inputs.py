@@ -7,6 +7,7 @@ from infra.paths import INSTALLED
 from infra.providers.inputs import PreparedDataInputs, RunInputs
 from infra.runs import records, run_data
 from infra.stack_file.settings import Settings
+from infra.targets.places import in_bucket
 from training.data.demand import demand_of
 from training.run_spec import RunSpec
 
@@ -34,5 +35,6 @@ def prepared_data_inputs(
         root=str(INSTALLED),
         hosts=demand.hosts,
         vocab_size=demand.vocab_size,
+        copied_by=demand.hosts if in_bucket(spec.data.directory) else 0,
         prepared_in=run_data.prepared_in(settings, spec.data),
     )

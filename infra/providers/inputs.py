@@ -58,6 +58,7 @@ class PreparedDataInputs:
     root: str = ignored()
     hosts: int = updates(default=0)  # 0 here and below: of a state that is too old to say it
     vocab_size: int = updates(default=0)
+    copied_by: int = ignored(default=0)  # how many hosts copy it from a bucket
     prepared_in: str = ignored(default="")  # of a bucket's: a directory of this machine; empty: made elsewhere
 
 

@@ -111,7 +111,8 @@ def _checked(context: Context, new: PreparedDataInputs) -> Outputs:
         raise ResourceError(sentence)
     if in_bucket(new.directory):
         size = prepared_bytes(manifest)
-        context.say(f"data: {size / 1e6:,.1f} MB; {copies(size, new.hosts, new.directory)}")
+        road = copies(size, new.copied_by, new.directory) if new.copied_by else f"it lies in {new.directory}"
+        context.say(f"data: {size / 1e6:,.1f} MB in {len(manifest.files)} files; {road}")
     return _summary(manifest)
 
 

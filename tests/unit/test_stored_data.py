@@ -66,7 +66,7 @@ def call(say: Callable[[str], None] = lambda line: None) -> Context:
 def inputs(directory: Path, prepared_in: str = "", **changes: Any) -> PreparedDataInputs:
     url = f"{PLACE}/{directory.name}"
     return dataclasses.replace(
-        PreparedDataInputs(url, 1000, 1, "keep", [], "", "", "", 9, 4096, prepared_in), **changes
+        PreparedDataInputs(url, 1000, 1, "keep", [], "", "", "", 9, 4096, 9, prepared_in), **changes
     )
 
 
@@ -125,7 +125,7 @@ def test_up_pushes_what_is_prepared_here_and_finds_it_the_next_time(directory: P
     assert read(new) is None
     identifier, outputs = PreparedDataResource().create(call(said.append), new)
     assert (identifier, outputs) == (directory.name, {"train_tokens": TOKENS, "heldout_tokens": TOKENS})
-    assert said[-1].startswith("data: 0.0 MB; each of 9 hosts copies it from gs://bucket/prepared/")
+    assert said[-1].startswith("data: 0.0 MB in 3 files; each of 9 hosts copies it from gs://bucket/pre")
     assert read(new) == outputs
     assert PreparedDataResource().create(call(), inputs(directory))[1] == outputs, "a colleague prepares nothing"
     PreparedDataResource().delete(call(), identifier, vars(new) | {"on_destroy": "delete"})
@@ -266,7 +266,7 @@ def test_text_that_a_bucket_has_already_is_named_by_its_content(tmp_path: Path, 
     assert specs[1].data and specs[1].data.directory == url
     assert notices(there, tmp_path / "nothing").startswith(f"data: {url}, of which `up` says how much it is")
     made_elsewhere = prepared_data_inputs(there, specs[1], host_software(there, specs[1]), "keep")
-    assert made_elsewhere and (made_elsewhere.prepared_in, made_elsewhere.hosts) == ("", 8)
+    assert made_elsewhere and (made_elsewhere.prepared_in, made_elsewhere.copied_by) == ("", 8)
 
 
 def test_text_on_a_data_disk_is_prepared_and_checked_as_any_and_read_there(tmp_path: Path, corpus: Path) -> None:
@@ -279,7 +279,7 @@ def test_text_on_a_data_disk_is_prepared_and_checked_as_any_and_read_there(tmp_p
     assert said[0].endswith(f"; hosts read it on their data disk, in {spec.data.directory}, where it has to be")
     assert said[1].endswith("epochs")
     new = prepared_data_inputs(settings, spec, host_software(settings, spec), "keep")
-    assert new and new.directory == f"gs://slipway-data-us-east5-my-project/prepared/{content}"
+    assert new and (new.directory, new.copied_by) == (f"gs://slipway-data-us-east5-my-project/prepared/{content}", 0)
     assert (
         "\nexport SLIPWAY_DATA_DISK=slipway-data\n" in slice_args(decide(settings)).request.metadata["startup-script"]
     )

@@ -138,6 +138,9 @@ class _Copy:
             try:
                 self._fetch(file)
                 self._ended.put(None)
+            except OSError as error:  # of the disk, which names no file where it is full
+                self._ended.put(OSError(error.errno, error.strerror, str(self._directory / file.name)))
+                return
             except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
                 self._ended.put(error)
                 return
@@ -148,6 +151,7 @@ class _Copy:
         found = self._download(file, partial)
         if found != file.sha256:
             partial.unlink()
+            self._count(-file.bytes)
             found = self._download(file, partial)
         if found != file.sha256:
             url, place = f"{self._source}/{file.name}", _first_damage(partial)
