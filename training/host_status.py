@@ -8,6 +8,7 @@ seconds since the epoch, losses are nats per token.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import time
@@ -68,9 +69,22 @@ class HostStatus:
 
 def write_status(directory: Path, status: HostStatus) -> None:
     """Replace the host's status. Safe against a reader, and against two writers of one host (parent and child)."""
+    text, file = json.dumps(dataclasses.asdict(status)) + "\n", directory / FILE_NAME
     partial = directory / f"{FILE_NAME}.{os.getpid()}"
-    partial.write_text(json.dumps(dataclasses.asdict(status)) + "\n")
-    partial.replace(directory / FILE_NAME)
+    try:
+        partial.write_text(text)
+        partial.replace(file)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not file.exists():
+            raise
+        _overwrite(file, text.encode())
+
+
+def _overwrite(file: Path, text: bytes) -> None:
+    """On a full disk there is room where the last one is. At its length, so that its end is never that of another."""
+    with file.open("r+b", buffering=0) as there:
+        there.write(text.rstrip().ljust(file.stat().st_size - 1) + b"\n")
 
 
 def read_status(directory: Path) -> HostStatus | None:

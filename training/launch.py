@@ -139,7 +139,8 @@ def _before_training(error: Exception) -> tuple[ExitCode, str]:
         case StoppedError():
             return ExitCode.INTERRUPTED, "told to stop before training began"
         case OSError():
-            return ExitCode.FAILED, f"{os.strerror(error.errno or 0)}: {error.filename}"
+            where = f": {error.filename}" if error.filename else ""  # of a write that had no room it is not known
+            return ExitCode.FAILED, f"{os.strerror(error.errno or 0)}{where}"
         case _:
             return ExitCode.BAD_INPUT, str(error)
 
