@@ -37,10 +37,11 @@ RUNS = {
     "tests/engine/test_google_plugin.py::test_the_plugin_is_found_where_the_engine_installs_it": (
         "pulumi plugin install",
     ),
-    "tests/engine/test_local_stack.py::test_names_stop_start_and_what_is_kept": (
+    "tests/engine/test_local_stack.py::test_names_stop_replay_start_and_what_is_kept": (
         "make destroy",
         "slipway logs --host",
         "slipway purge",
+        "slipway replay",
         "slipway start",
         "slipway stop",
         "slipway watch",
@@ -48,7 +49,6 @@ RUNS = {
     "tests/engine/test_local_stack.py::test_the_road": (
         "make up",
         "slipway data prepare",
-        "slipway replay",
     ),
     "tests/engine/test_make.py::test_lock_of_what_is_locked_changes_nothing": ("make lock",),
     "tests/engine/test_make.py::test_setup_makes_an_environment_and_finds_the_engine": ("make setup",),

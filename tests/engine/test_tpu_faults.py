@@ -227,9 +227,8 @@ def test_orphans_are_what_belongs_to_no_stack_and_an_owner_is_found_in_each_spel
     removed = deployment.clone.run("pulumi", "stack", "rm", deployment.stack, "--force", "--yes", "--preserve-config")
     assert removed.returncode == 0, said(removed)  # as a lost laptop
     assert "2 with our label, 2 of no stack of this backend" in said(orphans())
-    for owner in ("me@example.com", "Me@Example.com", "me-example-com"):
-        shown = orphans("--owner", owner)
-        assert "2 with our label, 2 of no stack of this backend and of owner me-example-com\n" in shown.stdout
+    shown = orphans("--owner", "Me@Example.com")  # every spelling is in tests/unit/test_orphans.py
+    assert "2 with our label, 2 of no stack of this backend and of owner me-example-com\n" in shown.stdout
     nobody = orphans("--owner", "@", "--delete")
     assert (nobody.returncode, nobody.stderr.splitlines()[-1]) == (
         2,

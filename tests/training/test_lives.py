@@ -14,8 +14,8 @@ import pytest
 from tests.training.cluster import ROOT, plain_environment
 from tests.training.lives import HOSTS, SHORT
 
-# Both of two slices: no room on the disk, then killed in the middle of a save; told to stop, then its bucket is lost.
-_SEED = "575560"
+# Both of two slices: no room on the disk, then told to stop; and one in a bucket that is lost.
+_SEED = "202206"
 
 
 @dataclass(frozen=True)
