@@ -231,7 +231,8 @@ def resumed_losses(vcpu: Slice, saved: int) -> list[dict[int, float]]:
         index = json.loads((home / "plan.json").read_text())["index"]
         every = losses(home / "runs", vcpu.run.name, index)
         assert min(every) < saved, "an earlier host's lines outlive its disk"
-        found[index] = {step: loss for step, loss in every.items() if step >= saved}
+        # An earlier host may have recorded more steps than it could save within its notice, and more than are left.
+        found[index] = {step: loss for step, loss in every.items() if saved <= step < vcpu.spec().steps}
     return [found[index] for index in sorted(found)]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import os
 import queue
 import re
 import shutil
@@ -26,7 +27,7 @@ from training.data.partial import write_atomically
 from training.data.prepared import other_data, read_prepared
 from training.run_spec import RunSpec
 
-AT_ONCE = 8
+AT_ONCE = min(8, 2 * (os.cpu_count() or 1))  # each is hashed as it comes, which takes a core
 SPARE_BYTES = 256 << 20  # what training writes on the same disk has to go somewhere
 _PARTIAL = ".partial"
 _SOURCE = "copied-from"  # in a directory that is a copy
