@@ -106,7 +106,7 @@ def write_stack(clone: Clone, stack: str, steps: int, batch: int = 1, **keys: An
 
 @dataclass(frozen=True)
 class Slice:
-    """A stack of one slice that boots, and its run in the bucket. Its name is that of its accelerator."""
+    """A stack whose hosts boot, and its run in the bucket. Its name is that of its accelerator, and how many slices."""
 
     clone: Clone
     emulator: Emulator
