@@ -65,7 +65,7 @@ def records_of(plan: Plan, step: int, before: int) -> list[ReadRecord]:
     source = Numbered(grain_data_processing.find_data_files(config.grain_train_files))
     directory: Any = epath.Path(plan.checkpoints)
     newest = max((label for label in labels(directory, is_remote(plan.checkpoints)) if label < before), default=-1)
-    readers = (checkpoints.readers(directory, newest) if newest >= 0 else None) or plan.count
+    readers = checkpoints.readers(directory, newest, plan.count)
     own = share(readers, plan.count, plan.index)
     rows: list[np.ndarray] = []
     for reader in own.readers:

@@ -44,13 +44,18 @@ def completed_steps(directory: Path, remote: bool = False, spoiled: int | None =
     return max(good, default=-1) + 1
 
 
-def readers(directory: Path, label: int) -> int | None:
-    """How many read the data of the run of which this is a complete checkpoint; None of data that is made up."""
+def readers(directory: Path, label: int, hosts: int) -> int:
+    """How many read the data of the run of which `label` is a complete checkpoint; -1: it has none yet.
+
+    Where no checkpoint says it, as of data that is made up: as many as there are hosts.
+    """
+    if label < 0:
+        return hosts
     try:
         found = [_POSITION.fullmatch(entry.name) for entry in (directory / str(label) / "iter").iterdir()]
     except FileNotFoundError:
-        return None
-    return next((int(position["readers"]) for position in found if position), None)
+        return hosts
+    return next((int(position["readers"]) for position in found if position), hosts)
 
 
 def set_aside(directory: Path, spoiled: int, why: str, remote: bool = False) -> list[int]:

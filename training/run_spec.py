@@ -74,8 +74,7 @@ class RunSpec:
     @property
     def rows_per_step(self) -> int:
         """Of the global batch: sequences of `max_target_length` tokens."""
-        batch = float(cast(float, self.maxtext["per_device_batch_size"])) * self.devices
-        return round(batch) * int(cast(int, self.maxtext.get("gradient_accumulation_steps") or 1))
+        return _rows(self.maxtext, self.devices)
 
     @property
     def tokens_per_step(self) -> int:
@@ -97,6 +96,13 @@ _NOT_IDENTITY = frozenset(
         "log_period", "enable_tensorboard", "max_num_checkpoints_to_keep",
     }
 )  # fmt: skip
+
+
+def _rows(maxtext: Mapping[str, Any], devices: int) -> int:
+    """Of a step, over all devices."""
+    return round(float(maxtext["per_device_batch_size"]) * devices) * int(
+        maxtext.get("gradient_accumulation_steps") or 1
+    )
 
 
 _OF_HOSTS = re.compile(
@@ -124,8 +130,7 @@ def on_any_hosts(of_a_run: Mapping[str, Any]) -> dict[str, Any]:
     """An identity with the rows of a step in the place of the hosts that train them, and of their mesh."""
     hosts = {key: value for key, value in of_a_run.items() if _OF_HOSTS.fullmatch(key)}
     devices = hosts["slices"] * hosts["hosts_per_slice"] * hosts["devices_per_host"]
-    rows = round(hosts["training.per_device_batch_size"] * devices)
-    rows *= hosts.get("training.gradient_accumulation_steps") or 1
+    rows = _rows({key.removeprefix("training."): value for key, value in hosts.items()}, devices)
     return {key: value for key, value in of_a_run.items() if key not in hosts} | {"rows_per_step": rows}
 
 

@@ -274,7 +274,7 @@ def _with_save_period(plan: Plan, earlier: Measures) -> Plan:
 def _readers(plan: Plan, resumed: int) -> int:
     """How many read the run's text: as many as there were hosts when it began."""
     directory: Any = epath.Path(plan.checkpoints)
-    readers = (checkpoints.readers(directory, resumed - 1) if resumed else None) or plan.count
+    readers = checkpoints.readers(directory, resumed - 1, plan.count)
     if readers != plan.count and (refused := refusal(readers, plan.count, plan.rows_per_step)):
         raise BadInputError(refused)
     return readers
