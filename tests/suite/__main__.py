@@ -33,6 +33,8 @@ HOSTS = "tests/training"
 _LAUNCHES = f"{HOSTS}/test_launch.py"  # takes half of the hosts' time, much of which it waits
 OPERATORS = ("tests/unit", "tests/engine")
 _WORKERS = ("-n", "3")  # on two cores: lives of stacks wait for a third of their time
+# Hosts wait less than lives of stacks and have half as much to do: with less weight both end together.
+_BESIDE = ("nice", "-n", "3")
 MOST_REPEATED = 5
 
 
@@ -85,7 +87,8 @@ def sessions(tests: Sequence[str], arguments: Sequence[str]) -> list[Session]:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         parts = {"hosts": hosts} if hosts else {"launches": [_LAUNCHES], "hosts": [HOSTS, f"--ignore={_LAUNCHES}"]}
         for name, part in parts.items():
-            found.append(Session(name, (python.strip(), "-m", "pytest", *part, *arguments), (("PATH", path),)))
+            command = (*_BESIDE, python.strip(), "-m", "pytest", *part, *arguments)
+            found.append(Session(name, command, (("PATH", path),)))
     return found
 
 
