@@ -59,6 +59,8 @@ def test_who_has_started_a_host_may_end_before_it_without_a_complaint(root: Path
     command = [sys.executable, "-W", "always::ResourceWarning", "-c", code, str(root)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ended.stderr == ""
+    # exec closes the pipe that its parent waits on before the environment is there to be read
+    until(lambda: len(processes.labelled(root)) == 1, "its environment to be readable")
     assert processes.kill_all(root) == 1
 
 
