@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.training.cluster import ROOT, free_port, wait_until
+from tests.training.cluster import PATIENCE_S, ROOT, free_port, wait_until
 from training.peers import port
 
 # A host in a process of its own: it prints what it hears, and says what its standard input says.
@@ -54,10 +55,15 @@ class Hosts:
         stdin.flush()
 
     def heard(self, index: int) -> str:
-        """The next line of a host; waits for it."""
+        """The next line of a host; waits for it, and ends it where none comes."""
         stdout = self.processes[index].stdout
         assert stdout
-        return stdout.readline().strip()
+        hung = threading.Timer(PATIENCE_S / 3, self.processes[index].kill)
+        hung.start()
+        try:
+            return stdout.readline().strip()
+        finally:
+            hung.cancel()
 
     def kill(self, index: int) -> None:
         self.processes[index].kill()
