@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.training.cluster import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = Path((ROOT / ".venv" / "engine-path").read_text().strip())
-DEADLINE_S = 900.0  # what only a hang reaches
 
 _PROGRAM = """
 import json, os, pathlib, pulumi, signal
@@ -31,12 +32,12 @@ for name, props in json.loads(pathlib.Path("things.json").read_text()).items():
 
 def until(condition: Callable[[], Any], what: str) -> Any:
     """Poll until true; fail with `what` after the deadline."""
-    end = time.monotonic() + DEADLINE_S
+    end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         if found := condition():
             return found
         time.sleep(0.05)
-    raise AssertionError(f"not seen within {DEADLINE_S:.0f}s: {what}")
+    raise AssertionError(f"not seen within {PATIENCE_S:.0f}s: {what}")
 
 
 @dataclass(frozen=True)

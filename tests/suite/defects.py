@@ -22,10 +22,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.training.cluster import PATIENCE_VARIABLE
 from tests.tree_copy import ROOT, copy_tree
 
 LISTS = ROOT / "tests" / "defects"
 _TIMEOUT_S = 900
+_PATIENCE_S = 300  # a test that waits for what the defect prevents is red by its own limit
 _LABEL = "DEFECT_COPY"  # in the environment of all that its tests start
 _NO_TESTS = (4, 5)  # pytest: the name matches nothing
 
@@ -111,6 +113,7 @@ class Copy:
         python = self.directory / (".slipway/env/dev/bin/python" if on_hosts(tests[0]) else ".venv/bin/python")
         environment = os.environ | {
             _LABEL: str(self.directory),
+            PATIENCE_VARIABLE: str(_PATIENCE_S),
             "PYTHONPATH": str(self.directory),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PATH": os.pathsep.join([str(self.directory / ".venv" / "bin"), os.environ["PATH"]]),

@@ -58,7 +58,7 @@ class Hosts:
         """The next line of a host; waits for it, and ends it where none comes."""
         stdout = self.processes[index].stdout
         assert stdout
-        hung = threading.Timer(PATIENCE_S / 3, self.processes[index].kill)
+        hung = threading.Timer(PATIENCE_S, self.processes[index].kill)
         hung.start()
         try:
             return stdout.readline().strip()
