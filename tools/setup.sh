@@ -17,7 +17,7 @@ die() { say "error: $*"; exit 1; }
 # --- anything to do? ---
 stamp=.venv/setup-stamp
 # The clone's own path is part of it: scripts in .venv name it, so a moved clone needs a new environment.
-wanted=$({ printf '%s\n' "$root"; sha256sum pyproject.toml uv.lock .python-version tools/setup.sh tools/engine.sh tools/engine/*/*; } | sha256sum)
+wanted=$({ printf '%s\n' "$root"; sha256sum pyproject.toml uv.lock .python-version tools/setup.sh tools/building.sh tools/engine.sh; find tools/engine -type f -exec sha256sum {} + | LC_ALL=C sort; } | sha256sum)
 
 engine_there() {
   local engine
@@ -101,7 +101,18 @@ if [[ -z $uv ]]; then
   fi
 fi
 
-# --- the project's Python environment ---
+# --- the Pulumi engine, and meanwhile the project's Python environment: one computes while the other downloads ---
+engine=
+# shellcheck disable=SC2329  # called by the trap
+end_engine() { if [[ -n $engine ]]; then kill -- "-$engine" 2>/dev/null || true; fi; }
+trap end_engine EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+set -m # a group of its own: what the shell starts in the background does not hear Ctrl-C
+PATH=$(dirname "$uv"):$PATH SLIPWAY_PYTHON=$python tools/engine.sh >.slipway/engine-path 8>&- &
+engine=$!
+set +m
+
 say "installing the Python environment into .venv"
 # Another active environment, or one the user set for other projects, is not ours to change.
 env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT="$root/.venv" "$uv" sync --quiet --frozen --compile-bytecode --python "$python" 2>.slipway/setup.log 8>&- ||
@@ -110,8 +121,11 @@ rm -f .slipway/setup.log
 if ! [[ $uv -ef .venv/bin/uv ]]; then ln -sfn "$uv" .venv/bin/uv; fi
 .venv/bin/python -m compileall -q infra training # what the first command would do anyway, once
 
-# --- the Pulumi engine ---
-tools/engine.sh >/dev/null 8>&-
+status=0
+wait "$engine" || status=$?
+engine=
+if ((status)); then exit "$status"; fi # it has said why
+mv -f .slipway/engine-path .venv/engine-path
 
 printf '%s\n' "$wanted" >"$stamp.new"
 mv -f "$stamp.new" "$stamp"

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.project import ENGINE
+
 ROOT = Path(__file__).resolve().parents[2]
 # All that the script may need, so that neither a pulumi nor a Go of this machine is found.
 TOOLS = (
@@ -134,7 +136,8 @@ def machine(tmp_path: Path, site: ReleaseSite) -> NewMachine:
     tools = tmp_path / "a clone" / "tools"
     (tmp_path / "a clone" / ".venv" / "bin").mkdir(parents=True)
     shutil.copytree(ROOT / "tools" / "engine", tools / "engine")
-    shutil.copy(ROOT / "tools" / "engine.sh", tools)
+    for script in ("building.sh", "engine.sh"):
+        shutil.copy(ROOT / "tools" / script, tools)
     return NewMachine(tmp_path, site)
 
 
@@ -147,6 +150,16 @@ def test_release_that_matches_its_checksum_is_taken_once(machine: NewMachine) ->
     second = machine.run()
     assert (second.returncode, second.stdout, second.stderr) == (0, first.stdout, "")
     assert machine.site.asked == [CHECKSUMS, TARBALL]
+
+
+@pytest.mark.parametrize("folder", ["cli", "language-python"])
+def test_engine_of_another_version_of_what_is_left_out_is_another_engine(machine: NewMachine, folder: str) -> None:
+    first = machine.run()
+    one = next((machine.clone / "tools" / "engine" / folder / "left-out").rglob("left_out.go"))
+    one.write_text(f"{one.read_text()}// changed\n")
+    second = machine.run()
+    assert (first.returncode, second.returncode) == (0, 0), second.stderr
+    assert first.stdout != second.stdout
 
 
 def test_two_setups_at_a_time_download_once(machine: NewMachine) -> None:
@@ -206,3 +219,16 @@ def test_wrapper_of_an_activated_environment_is_not_an_engine(machine: NewMachin
     wrapper.chmod(0o755)
     machine.install("pulumi-language-python", "")
     assert machine.run().stdout.startswith(str(machine.engines))
+
+
+def test_engine_that_was_built_here_says_what_it_lacks_and_contains_nothing_of_it(tmp_path: Path) -> None:
+    login = [ENGINE / "pulumi", "login", "s3://state?region=us-east-1&endpoint=http://127.0.0.1:1"]
+    account = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+    own = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    refused = subprocess.run(login, env=account | own, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0 and "s3://state" in refused.stderr
+    program = (ENGINE / "pulumi").read_bytes()
+    if b"slipway.dev/engine/cli/leftout" in program:  # else it is an official one, which has found no such bucket
+        assert "s3:// is left out of this pulumi, which Slipway has built from source; the official" in refused.stderr
+        heavy = rb"dep\t(github\.com/(Azure|AzureAD|pb33f|alecthomas|hashicorp/vault|envoyproxy|lib/pq|aws)/?[^\t]*)"
+        assert {name for name, *_ in re.findall(heavy, program)} <= {b"github.com/aws/aws-sdk-go-v2/service/s3"}
