@@ -55,6 +55,13 @@ _OUTSIDE = re.compile(
 )
 # ArrayRecord's words.
 _UNREADABLE = re.compile(r"(?P<found>Corrupted Riegeli/records file: .*?)(\)\.?)?$", re.MULTILINE)
+# A read through a mount that nobody serves any more (the kernel's word for that is the first), or serves badly.
+_THROUGH_MOUNT = re.compile(
+    r"(?P<found>(\w+\(\) failed: |\[Errno \d+\] )?"
+    r"(Transport endpoint is not connected|Input/output error|Stale file handle|No such file).*?)"
+    r"(\)\.?)?$",
+    re.MULTILINE,
+)
 _UNHEALTHY = re.compile(r"tasks are unhealthy.*?:\n[\n ,]*(?P<tasks>\d[\d\n ,]*)")
 _GLOO_ABORT = re.compile(r"gloo::|Is there a distributed collective mismatch")  # by a thread of its own
 
@@ -94,6 +101,18 @@ def unreadable_data(text: str) -> str:
     """Why a record of the training data could not be read, with the byte, where an error says that; else ''."""
     found = _UNREADABLE.search(text)
     return _shortened(found["found"]) if found else ""
+
+
+def of_mount(text: str, plan: Plan) -> Ending | None:
+    """An error of reading the training data through its mount, which is made again; None for every other error."""
+    found = _THROUGH_MOUNT.search(text)
+    if not (plan.data_mounted_from and plan.data in text and found):
+        return None
+    return _failed(
+        f"the mount of {plan.data_mounted_from} went away, so the training data cannot be read: "
+        f"{_shortened(found['found'].strip())}; the next start waits until it is mounted again",
+        Cause.OUTSIDE,
+    )
 
 
 def is_lost_host(error: BaseException) -> bool:

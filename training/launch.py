@@ -31,6 +31,7 @@ from training.checkpoints import checkpoint_directory, completed_steps, is_remot
 from training.data.demand import demand_of, refusal
 from training.data.host_copy import on_this_host
 from training.data.identity import DataError
+from training.data.mounted import wait_for_mount
 from training.data.prepared import read_prepared
 from training.endings import nothing_left
 from training.exit_codes import ExitCode
@@ -169,11 +170,14 @@ def _wait_for_the_platform(directory: Path, status: HostStatus, environ: Mapping
 
 
 def _with_data_here(spec: RunSpec, environ: Mapping[str, str], directory: Path, status: HostStatus) -> RunSpec:
-    """The run spec with its text on this host's disk; what lies in a bucket is copied first."""
+    """The run spec with its text where this host reads it; what lies in a bucket and is not mounted is copied first."""
 
     def show(progress: str) -> None:
         write_status(directory, dataclasses.replace(status, updated=time.time(), reason=progress))
 
+    if spec.data and spec.data.mounted_from:
+        wait_for_mount(spec.data, show)
+        return spec
     return on_this_host(spec, directory / "data", BucketReader(environ), show)
 
 
@@ -239,6 +243,7 @@ def prepare(
         interruption_s=spec.interruption_s,
         started=started,
         data=spec.data.directory if spec.data else "",
+        data_mounted_from=spec.data.mounted_from if spec.data else "",
         maxtext=maxtext_arguments(spec, files, heldout_tokens),
         loss_spike=spec.loss_spike,
         run=run_in_bucket(spec.output_directory, spec.run_name),

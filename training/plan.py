@@ -41,6 +41,7 @@ class Plan:
     loss_spike: float | None = None  # a loss of more than so many times the usual one ends the training
     run: str = ""  # where it lies in a bucket; empty: the record lies beside the checkpoints
     bundle: str = ""  # what this host has installed; empty where nobody says it
+    data_mounted_from: str = ""  # the place in a bucket that `data` is, where this host has mounted it
 
     @property
     def rows_per_step(self) -> int:

@@ -32,12 +32,14 @@ class DataSpec:
     `directory` holds `manifest.json`, `train-*.array_record`, `heldout-*.array_record` and the tokenizer. Where it is
     a place in a bucket (gs://), each host copies it to its disk first (training/data/host_copy.py).
     `content` is the hash of sources and options that names it on every machine. `max_epochs` is how often a run may
-    see each token; a run that needs more is refused.
+    see each token; a run that needs more is refused. `mounted_from`: the place in a bucket that a host sees as
+    `directory`, because it mounts it (training/data/mounted.py); else empty.
     """
 
     directory: str
     content: str
     max_epochs: int
+    mounted_from: str = ""
 
 
 @dataclass(frozen=True)

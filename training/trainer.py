@@ -45,6 +45,7 @@ from training.endings import (
     is_lost_host,
     nothing_left,
     of_error,
+    of_mount,
     of_numbers,
     sentence,
     unreadable_data,
@@ -192,8 +193,8 @@ def _run(plan: Plan, directory: Path, observer: Observer) -> Ending:
             _train(plan, observer, readers)
         finally:
             observer.stop()
-        if damage := unreadable_data(observer.progress.stop_reason or ""):
-            return _unreadable(plan, damage)
+        if ending := _of_data(plan, observer.progress.stop_reason or ""):
+            return ending
         return how_it_ended(plan.steps, _completed(plan), observer.progress.stop_reason)
     except BadInputError as error:
         return Ending(ExitCode.BAD_INPUT, Cause.INPUT, str(error))
@@ -203,8 +204,8 @@ def _run(plan: Plan, directory: Path, observer: Observer) -> Ending:
         if plan.count > 1 and is_lost_host(error):
             # The supervisor hears which and why, and ends this process, or JAX aborts it with the host's name.
             time.sleep(plan.heartbeat_s + 10)
-        if damage := unreadable_data(str(error)):
-            return _unreadable(plan, damage)
+        if ending := _of_data(plan, str(error)):
+            return ending
         return of_error(error, observer.progress.stop_reason, plan.count)
 
 
@@ -296,6 +297,12 @@ def _train(plan: Plan, observer: Observer, readers: int) -> None:
     except (ValueError, TypeError, SystemExit) as error:
         raise BadInputError(f"MaxText refuses the run's settings: {sentence(error)}") from error
     train.run(config, recorder)
+
+
+def _of_data(plan: Plan, text: str) -> Ending | None:
+    """Where these are words of an error of reading the run's text."""
+    damage = unreadable_data(text)
+    return _unreadable(plan, damage) if damage else of_mount(text, plan)
 
 
 def _unreadable(plan: Plan, damage: str) -> Ending:

@@ -22,13 +22,15 @@ _BUNDLE = re.compile(r"bundles/([0-9a-f]{16})/[^/]+")
 
 @dataclass(frozen=True)
 class Named:
-    """Ids of wheelhouses and hashes of bundles that something uses."""
+    """Ids of wheelhouses and hashes of bundles that something uses, and contents of prepared text that it reads."""
 
     wheelhouses: frozenset[str] = frozenset()
     bundles: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
 
     def __or__(self, other: Named) -> Named:
-        return Named(self.wheelhouses | other.wheelhouses, self.bundles | other.bundles)
+        texts = self.texts | other.texts
+        return Named(self.wheelhouses | other.wheelhouses, self.bundles | other.bundles, texts)
 
 
 def kept_wheelhouses(entries: Iterable[Entry], named: Named, now: datetime, min_age: timedelta) -> frozenset[str]:

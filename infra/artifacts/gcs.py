@@ -25,6 +25,7 @@ from infra.artifacts.store import (
     Entry,
     NoBucketError,
     NoObjectError,
+    NotPermittedError,
     StoreError,
     check_key,
     disk_errors,
@@ -40,6 +41,7 @@ _storage_retry: Any = importlib.import_module("google.cloud.storage.retry")
 CHUNK_BYTES = 16 << 20  # the client keeps a chunk in memory per upload, and its own default is 100 MB
 RENEW_AFTER = timedelta(hours=1)  # far below the age that gc spares
 ROLE = "roles/storage.objectUser"  # of those that write, the one that grants nothing
+SEEING_ROLE = "roles/storage.legacyBucketReader"  # has storage.buckets.get, and no object
 _REPLACE_AGAIN = 4  # times that somebody else, or a try of ours whose answer was lost, was faster
 _CLIENT_ERRORS: tuple[type[Exception], ...] = (
     *(api.GoogleAPIError, auth.GoogleAuthError, requests.RequestException),
@@ -144,6 +146,12 @@ class GcsStore:
             except api.NotFound:
                 self._check_bucket()
 
+    def regions(self) -> tuple[str, ...]:
+        """Where the bucket lies: its region, both of a pair that its maker chose, or a larger place as `us`, `nam4`."""
+        with self._errors("ask the location of", SEEING_ROLE):
+            self._bucket.reload(retry=self._retry)
+        return tuple(place.lower() for place in self._bucket.data_locations or [self._bucket.location])
+
     def _name(self, key: str) -> str:
         return self._prefix + check_key(key)
 
@@ -188,15 +196,18 @@ class GcsStore:
             raise StoreError(f"{key} in {self.uri} has another checksum than {file}; {REPAIR}")
 
     @contextlib.contextmanager
-    def _errors(self, doing: str) -> Generator[None]:
-        """Turns whatever the client raises while `doing` something to this store into one sentence."""
+    def _errors(self, doing: str, role: str = ROLE) -> Generator[None]:
+        """Turns whatever the client raises while `doing` something to this store into one sentence.
+
+        role: has the permissions that it takes.
+        """
         try:
             yield
         except _CLIENT_ERRORS as error:
             retried: BaseException | None = getattr(error, "cause", None)  # of a RetryError
-            raise self._sentence(doing, retried or error) from error
+            raise self._sentence(doing, retried or error, role) from error
 
-    def _sentence(self, doing: str, error: BaseException) -> StoreError:
+    def _sentence(self, doing: str, error: BaseException, role: str) -> StoreError:
         what = f"cannot {doing} {self.uri}"
         reason = _first_line(error)
         refused_as_damaged = isinstance(error, api.BadRequest) and "crc32c" in reason.lower()
@@ -207,7 +218,8 @@ class GcsStore:
                     f" fix the name, or create it with its foundation stack"
                 )
             case api.Forbidden():
-                return StoreError(advised(f"{what}: permission denied ({reason})", 403, f"{ROLE} on the bucket"))
+                said = advised(f"{what}: permission denied ({reason})", 403, f"{role} on the bucket")
+                return NotPermittedError(said)
             case api.Unauthorized() | auth.DefaultCredentialsError() | auth.RefreshError():
                 return StoreError(advised(f"{what}: no valid Google credentials ({reason})", 401))
             case _ if refused_as_damaged or isinstance(error, _storage_errors.DataCorruption):

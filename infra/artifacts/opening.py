@@ -30,3 +30,10 @@ def open_store(uri: str | Path, patience_s: float = PATIENCE_S) -> Store:
     raise StoreError(
         f"'{text}' is not an artifact store; allowed are a directory, file:///directory and gs://bucket[/prefix]"
     )
+
+
+def bucket_regions(uri: str) -> tuple[str, ...]:
+    """Where the bucket of a gs:// URL lies, by one call. Raises StoreError, as NotPermittedError for a 403."""
+    from infra.artifacts.gcs import GcsStore
+
+    return GcsStore(urlsplit(uri).netloc, "").regions()

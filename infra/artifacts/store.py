@@ -36,6 +36,10 @@ class NoBucketError(StoreError):
     """There is no store of that name that this account can see."""
 
 
+class NotPermittedError(StoreError):
+    """This account may not do that."""
+
+
 class NoObjectError(StoreError):
     """The store exists and has no such object."""
 

@@ -19,11 +19,12 @@ from infra.artifacts.layout import bundle_key, wheelhouse_key
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import Entry, NoObjectError, Store, StoreError
 from infra.commands.terminal import fail, note_storage_of
-from infra.host_software.bundle import wheelhouse_of
+from infra.host_software.bundle import run_spec_in, wheelhouse_of
 from infra.operate import billed_places
 from infra.operate.billed_places import Asked
 from infra.paths import ARTIFACTS, WORK, stack_file
-from infra.runs.named_artifacts import SO_NOTHING, by_records, by_stacks
+from infra.runs.named_artifacts import SO_NOTHING, by_records, by_stacks, text_of
+from infra.runs.unused_text import StoredText, unused_texts
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import Settings, every
 from infra.stack_file.terms import Terms
@@ -39,15 +40,19 @@ def gc(
     project: Annotated[
         str, typer.Option(help="Where the hosts run that read a bucket; else where the stacks of stacks/ run them.")
     ] = "",
+    data: Annotated[bool, typer.Option("--data", help="Instead: prepared text in a stack's data bucket.")] = False,
 ) -> None:
     """Show, or with --delete remove, artifacts that nobody's stack, nothing that runs and no run record names."""
+    if data:
+        _gc_of_texts(of, delete, timedelta(hours=min_age_h))
+        return
     uri = stack_settings.from_file(of).places.artifacts if stack_file(of).is_file() else of
     note_storage_of(uri)
     users = [each for each in every(Settings) if each.places.artifacts == uri]
     asked = billed_places.named(project, every(Terms)) if project else _places_of(uri, users)
     if forget:
         _forget(uri, forget)
-    runs = [below(uri, "runs"), *(each.places.runs for each in users), *map(str, WORK.glob("*/runs"))]
+    runs = [below(uri, "runs"), *(each.places.runs for each in users), *_runs_here()]
     _gc(uri, delete, timedelta(hours=min_age_h), asked, runs, f" --project {project}" if project else "")
 
 
@@ -100,6 +105,72 @@ def _awaited(store: Store, entries: list[Entry]) -> Named:
 def _with_wheelhouses(store: Store, bundles: set[str]) -> Named:
     archives = [store.read(bundle_key(bundle)) for bundle in bundles]
     return Named(frozenset(map(wheelhouse_of, archives)), frozenset(bundles))
+
+
+def _gc_of_texts(stack: str, delete: bool, min_age: timedelta) -> None:
+    """Of the foundation's bucket alone: what somebody has pushed elsewhere is theirs."""
+    place = stack_settings.from_file(stack).places.data if stack_file(stack).is_file() else ""
+    if not in_bucket(place):
+        fail(f"--data is of a stack whose prepared text lies in a bucket, which '{stack}' is not; name one of stacks/")
+    note_storage_of(place)
+    users = [each for each in every(Settings) if each.places.data == place]
+    store = open_store(place)
+    entries = list(store.entries())  # before the names, as below
+    named = _texts_in_use(users)
+    gone = unused_texts(entries, named, datetime.now(UTC), min_age)
+    typer.echo(f"{place}: {len(named)} texts are read by stacks, by what runs, or by runs of which a record is kept")
+    if not gone:
+        typer.echo("nothing to delete")
+        return
+    for text in gone:
+        days = (datetime.now(UTC) - text.updated).days
+        typer.echo(f"{decimal(text.bytes):>12}  {days:>5} days  {text.content}, {len(text.entries)} files")
+    total = f"{len(gone)} texts, {decimal(sum(text.bytes for text in gone))}"
+    if not delete:
+        typer.echo(f"{total} would go; delete them with: slipway gc {stack} --data --delete")
+        return
+    deleted = [text for text in gone if _delete_text(store, text)]
+    typer.echo(f"deleted {len(deleted)} texts, {decimal(sum(text.bytes for text in deleted))}")
+
+
+def _texts_in_use(users: list[Settings]) -> frozenset[str]:
+    """By the states of stacks, the records of runs and the bundles that anybody uses, has running or waits for."""
+    runs = sorted({_whole_bucket(each.places.runs) for each in users})  # also of stacks that are a colleague's
+    named = by_stacks()[0] | by_records([*runs, *_runs_here()])[0]
+    texts = set(named.texts)
+    for uri in {each.places.artifacts: None for each in users}:
+        store = open_store(uri)
+        entries = list(store.entries())
+        used = uses.of_entries(entries)
+        running = _running(store, _places_of(uri, users))
+        bundles = named.bundles | uses.named(used).bundles | _awaited(store, entries).bundles | running.bundles
+        for bundle in bundles:
+            if store.has(bundle_key(bundle)):
+                texts.add(text_of(run_spec_in(store.read(bundle_key(bundle)))))
+            elif user := next((use.user for use in used if use.bundle == bundle), ""):
+                raise StoreError(
+                    f"{user} has begun an `up` whose bundle {bundle} is not in {uri}, so it is not known which text it "
+                    f"reads, and nothing may be deleted; run it again later, or once: slipway gc {uri} --forget {user}"
+                )
+    return frozenset(texts - {""})
+
+
+def _runs_here() -> list[str]:
+    return [str(runs) for runs in WORK.glob("*/runs")]
+
+
+def _whole_bucket(place: str) -> str:
+    return "/".join(place.split("/")[:3]) if in_bucket(place) else place
+
+
+def _delete_text(store: Store, text: StoredText) -> bool:
+    """False where an `up` has come to use it since it was listed, or somebody else deletes it."""
+    first, *rest = text.entries
+    if not _delete(store, first):
+        return False
+    for entry in rest:
+        store.delete(entry.key)
+    return True
 
 
 def _gc(uri: str, delete: bool, min_age: timedelta, asked: list[Asked], runs: list[str], again: str) -> None:

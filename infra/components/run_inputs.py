@@ -37,4 +37,5 @@ def prepared_data_inputs(
         vocab_size=demand.vocab_size,
         copied_by=demand.hosts if in_bucket(spec.data.directory) else 0,
         prepared_in=run_data.prepared_in(settings, spec.data),
+        region=settings.places.region,
     )

@@ -227,7 +227,8 @@ class _Handler(EmulatorHandler):
         if (call.method, call.path) == ("POST", "/storage/v1/b"):
             project = call.query.get("project", "")
             caller.may_make_bucket(project)
-            made = owner.objects.make_bucket(str(json.loads(body).get("name")))
+            asked = json.loads(body)
+            made = owner.objects.make_bucket(str(asked.get("name")), asked)
             owner.policies.begin(made["name"], project)
             return _json(made)
         if call.method in ("GET", "PUT") and (match := re.fullmatch(r"/storage/v1/b/([^/]+)/iam", call.path)):

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import re
 import shutil
 import threading
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,8 @@ class StoredObjects:
     def has_bucket(self, name: str) -> bool:
         return name not in ("", ".", "..") and (self.root / name).is_dir()
 
-    def make_bucket(self, name: str) -> dict[str, Any]:
+    def make_bucket(self, name: str, properties: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """properties: of the bucket, as a caller gives them, of which its place is kept."""
         if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]", name):
             raise ObjectStoreError(400, f"Invalid bucket name: '{name}'")
         try:
@@ -47,11 +50,24 @@ class StoredObjects:
         except FileExistsError:
             message = "Your previous request to create the named bucket succeeded and you already own it."
             raise ObjectStoreError(409, message) from None
+        said = properties or {}
+        if place := {key: said[key] for key in ("location", "customPlacementConfig") if said.get(key)}:
+            self._place_of(name).write_text(json.dumps(place))
         return self.bucket(name)
 
     def bucket(self, name: str) -> dict[str, Any]:
+        """A bucket whose maker named no location is in US, as at Google."""
         self.file(name, "any")
-        return {"kind": "storage#bucket", "id": name, "name": name, "location": "EUROPE-WEST4"}
+        place = self._place_of(name)
+        kept: dict[str, Any] = json.loads(place.read_text()) if place.is_file() else {}
+        location = str(kept.pop("location", "US")).upper()
+        kind = "region" if "-" in location else "dual-region" if kept or location[-1].isdigit() else "multi-region"
+        own = {"kind": "storage#bucket", "id": name, "name": name, "location": location, "locationType": kind}
+        return own | {"storageClass": "STANDARD"} | kept
+
+    def _place_of(self, name: str) -> Path:
+        """Beside the bucket, whose files are its objects."""
+        return self.root / f".place-of-{name}.json"
 
     def delete_bucket(self, name: str) -> None:
         with self.lock:
@@ -59,6 +75,7 @@ class StoredObjects:
             if any(path.is_file() for path in base.rglob("*")):
                 raise ObjectStoreError(409, "The bucket you tried to delete is not empty.")
             shutil.rmtree(base)
+            self._place_of(name).unlink(missing_ok=True)
 
     # --- objects ---
 

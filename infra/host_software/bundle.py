@@ -84,14 +84,23 @@ def collect(training: Path, contents: BundleContents) -> Bundle:
 
 def wheelhouse_of(archive: bytes) -> str:
     """The id of the wheelhouse that a bundle installs, from its archive. Raises StoreError for another file."""
+    return _text_in(archive, WHEELHOUSE, "the name of its wheelhouse").strip()
+
+
+def run_spec_in(archive: bytes) -> str:
+    """The run spec of a bundle, from its archive. Raises StoreError for another file."""
+    return _text_in(archive, RUN_SPEC, "a run spec")
+
+
+def _text_in(archive: bytes, path: str, what: str) -> str:
     try:
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-            member = tar.extractfile(WHEELHOUSE)
+            member = tar.extractfile(path)
             if member is not None:
-                return member.read().decode().strip()
+                return member.read().decode()
     except (tarfile.TarError, KeyError, UnicodeDecodeError):
         pass  # said below
-    raise StoreError("a bundle in use is no archive with the name of its wheelhouse; push it again, then run gc again")
+    raise StoreError(f"a bundle in use is no archive with {what}; push it again, then run gc again")
 
 
 def sources(training: Path) -> list[str]:

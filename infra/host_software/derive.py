@@ -12,6 +12,7 @@ from pathlib import Path
 from infra.host_software.bundle import BundleContents, collect
 from infra.host_software.wheels.identity import WheelhouseInputs, wheelhouse_inputs
 from infra.host_software.wheels.locks import LockError, lock_path
+from infra.host_software.wheels.mount_program import mount_program
 from infra.host_software.wheels.patches import PatchError
 from infra.host_software.wheels.python_made_here import archive_name
 from infra.host_software.wheels.pythons import LOCKED, host_python
@@ -39,7 +40,8 @@ class HostSoftware:
         wheels = self.wheelhouse
         line = f"hosts install wheelhouse {wheels.id} ({wheels.platform}, {wheels.channel}) and bundle {self.bundle}"
         python = (f"python: {wheels.python}",) if wheels.python else ()
-        return (line, *python, *(f"overlay: {wheel}" for wheel in self.overlay))
+        mounts = (f"mount: {wheels.mount_program}",) if wheels.mount_program else ()
+        return (line, *python, *mounts, *(f"overlay: {wheel}" for wheel in self.overlay))
 
     @property
     def build_arguments(self) -> list[str]:
@@ -50,6 +52,8 @@ class HostSoftware:
             arguments += ["--overlay", str(wheels.overlay[0].path.parent)]
         if wheels.python:
             arguments += ["--python-archive", str(wheels.python.path or LOCKED)]
+        if wheels.mount_program:
+            arguments.append("--mounts")
         return arguments
 
 
@@ -64,24 +68,27 @@ def host_software(workload: Workload, spec: RunSpec, work: Path = WORK) -> HostS
 
 
 def wheelhouse(workload: Workload, platform: str, work: Path = WORK) -> WheelhouseInputs:
-    """Which wheelhouse a platform's hosts install, with a Python where they have none.
+    """Which wheelhouse a platform's hosts install, with a Python where they have none, and what mounts a bucket.
 
     Raises SettingsError for an overlay, archive or lock that is not there, and for patches that are not whole.
     """
-    return _inputs(workload, platform, _python_archive(workload), work)
+    return _inputs(workload, platform, _python_archive(workload), workload.hosts_mount_data, work)
 
 
 def compile_environment(workload: Workload, platform: str, work: Path = WORK) -> WheelhouseInputs:
-    """What compiles as the stack's hosts will: their wheelhouse without its Python, which no compile depends on."""
-    return _inputs(workload, platform, None, work)
+    """What compiles as the stack's hosts will: their wheelhouse without what no compile depends on."""
+    return _inputs(workload, platform, None, False, work)
 
 
-def _inputs(workload: Workload, platform: str, python_archive: str | None, work: Path) -> WheelhouseInputs:
+def _inputs(
+    workload: Workload, platform: str, python_archive: str | None, mounts: bool, work: Path
+) -> WheelhouseInputs:
     hashes = HashCache(work / "cache" / "overlay-stat.json")
     overlay = ROOT / workload.overlay if workload.overlay else None
     try:
         python = host_python(python_archive, hashes, ROOT) if python_archive else None
-        return wheelhouse_inputs(platform, workload.channel, hashes, overlay, python)
+        program = mount_program() if mounts else None
+        return wheelhouse_inputs(platform, workload.channel, hashes, overlay, python, mount_program=program)
     except (LockError, PatchError) as error:
         raise SettingsError(str(error)) from None
 

@@ -26,12 +26,13 @@ from infra.host_software.wheels.fetch import FetchError, Silent
 from infra.host_software.wheels.identity import WheelhouseInputs, wheelhouse_inputs
 from infra.host_software.wheels.locks import CHANNELS, PLATFORMS, STABLE, LockError, lock_path
 from infra.host_software.wheels.made import write_made
+from infra.host_software.wheels.mount_program import MountProgramError, mount_program
 from infra.host_software.wheels.patches import PatchError
 from infra.host_software.wheels.pythons import host_python
 from infra.paths import ARTIFACTS, INSTALLED, TRAINING, UV, WORK
 from training.data.hash_cache import HashCache
 
-ERRORS = (LockError, FetchError, BuildError, PatchError, StoreError, OSError)
+ERRORS = (LockError, FetchError, BuildError, PatchError, MountProgramError, StoreError, OSError)
 
 
 def ensure_built(inputs: WheelhouseInputs) -> None:
@@ -40,11 +41,14 @@ def ensure_built(inputs: WheelhouseInputs) -> None:
         build_here(inputs)
 
 
-def inputs_of(platform: str, channel: str, overlay: Path | None, archive: str | None) -> WheelhouseInputs:
-    """archive: of a Python for hosts that have none; a file, or `pythons.LOCKED`."""
+def inputs_of(
+    platform: str, channel: str, overlay: Path | None, archive: str | None, mounts: bool = False
+) -> WheelhouseInputs:
+    """archive: of a Python for hosts that have none; a file, or `pythons.LOCKED`. mounts: with what mounts a bucket."""
     hashes = HashCache(WORK / "cache" / "overlay-stat.json")
     python = host_python(archive, hashes, Path.cwd()) if archive else None
-    return wheelhouse_inputs(platform, channel, hashes, overlay, python)
+    program = mount_program() if mounts else None
+    return wheelhouse_inputs(platform, channel, hashes, overlay, python, mount_program=program)
 
 
 def build_here(inputs: WheelhouseInputs) -> None:

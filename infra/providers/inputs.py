@@ -60,6 +60,7 @@ class PreparedDataInputs:
     vocab_size: int = updates(default=0)
     copied_by: int = ignored(default=0)  # how many hosts copy it from a bucket
     prepared_in: str = ignored(default="")  # of a bucket's: a directory of this machine; empty: made elsewhere
+    region: str = ignored(default="")  # of hosts that read a bucket's
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from infra.artifacts.opening import open_store
+from infra.artifacts.opening import bucket_regions, open_store
+from infra.artifacts.store import NotPermittedError
+from infra.bucket_places import billed_reads, data_bucket_problem
 from infra.host_software.installation import COMMAND, Installation
 from infra.paths import ROOT, RUN_SPEC
 from infra.providers import children
 from infra.providers.inputs import PreparedDataInputs
 from infra.providers.made_at import StoredResource
 from infra.providers.resource import Context, OnChange, Outputs, ResourceError
-from infra.runs.stored_data import copies, manifest_in, missing_in, prepared_bytes, stored_manifest
+from infra.runs.stored_data import copies, manifest_in, missing_in, prepared_bytes, renew, stored_manifest
 from infra.targets.places import in_bucket
 from training.data.demand import DataDemand, refusal
 from training.data.identity import DataError, Manifest
@@ -37,6 +39,7 @@ class PreparedDataResource(StoredResource[PreparedDataInputs]):
 
     def create(self, context: Context, new: PreparedDataInputs) -> tuple[str, Outputs]:
         if in_bucket(new.directory):
+            _check_place(context, new)
             _store(context, new)
         elif not is_prepared(Path(new.directory)):
             _prepare(context, new)
@@ -49,6 +52,7 @@ class PreparedDataResource(StoredResource[PreparedDataInputs]):
             return None
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: PreparedDataInputs) -> Outputs:
+        _check_place(context, new)
         return _checked(context, new)
 
     def delete(self, context: Context, identifier: str, outputs: Outputs) -> None:
@@ -66,6 +70,25 @@ class PreparedDataResource(StoredResource[PreparedDataInputs]):
         return {name: change for name, change in changed.items() if name in old}
 
 
+def _check_place(context: Context, new: PreparedDataInputs) -> None:
+    """Refuse a bucket of another region than the hosts', before anything is prepared, pushed or bought.
+
+    Whoever may write objects need not be allowed to look at their bucket, so that is said, and the push goes on.
+    """
+    if not (new.region and in_bucket(new.directory)):
+        return
+    bucket = new.directory.removeprefix("gs://").partition("/")[0]
+    try:
+        regions = bucket_regions(new.directory)
+    except NotPermittedError as error:
+        context.say(f"data: whether gs://{bucket} is in {new.region}, where the hosts are, cannot be told: {error}")
+        return
+    if problem := data_bucket_problem(bucket, regions, new.region):
+        raise ResourceError(problem)
+    if said := billed_reads(bucket, regions):
+        context.say(said)
+
+
 def _prepare(context: Context, new: PreparedDataInputs) -> None:
     installation = Installation(new.artifacts, new.bundle, new.root)
     installing = "installing the hosts' environment"
@@ -80,7 +103,10 @@ def _store(context: Context, new: PreparedDataInputs) -> None:
     """Prepared and pushed by the command, whose environment is this machine's: hosts may have another platform."""
     store = open_store(new.directory)
     manifest = _told(manifest_in, store)
-    if not new.prepared_in or (manifest and missing_in(store, manifest) is None):
+    if not new.prepared_in:
+        return
+    if manifest and missing_in(store, manifest) is None:
+        renew(store)
         return
     slipway = str(Path(sys.executable).with_name("slipway"))
     if not is_prepared(Path(new.prepared_in)):

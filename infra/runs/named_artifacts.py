@@ -1,4 +1,4 @@
-"""Which wheelhouses and bundles are in use: by every stack of the backend, by every run record.
+"""Which wheelhouses, bundles and prepared texts are in use: by every stack of the backend, by every run record.
 
 Owns reading names out of a stack's exported state and out of a record. Refuses to guess: what cannot be read, or names
 its artifact in a form we do not know, is a StoreError, because what gc deletes depends on it.
@@ -12,6 +12,8 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+import yaml
+
 from infra.artifacts.gc import Named
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import NoBucketError, StoreError
@@ -20,6 +22,9 @@ from infra.runs.records import KEY, RECORD
 
 WHEELHOUSE_TYPE = "slipway:artifacts:Wheelhouse"  # property `wheelhouse`
 BUNDLE_TYPE = "slipway:artifacts:Bundle"  # property `bundle`
+TEXT_TYPE = "slipway:data:PreparedData"  # property `directory`, whose last part is the content
+
+_NO_TEXTS = {"", "synthetic"}  # what an identity says of a run without text
 
 SO_NOTHING = "so it is not known what is in use, and nothing may be deleted"
 
@@ -36,14 +41,17 @@ def by_deployment(stack: str, exported: str) -> Named:
         resources += [operation["resource"] for operation in pending]
         wheelhouses: set[str] = set()
         bundles: set[str] = set()
+        directories: set[str] = set()
         for each in resources:
             if each["type"] == WHEELHOUSE_TYPE:
                 wheelhouses |= _property(stack, each, "wheelhouse")
             elif each["type"] == BUNDLE_TYPE:
                 bundles |= _property(stack, each, "bundle")
+            elif each["type"] == TEXT_TYPE:
+                directories |= _property(stack, each, "directory")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"the state of stack '{stack}' is not readable ({error!r}), {SO_NOTHING}") from error
-    return Named(frozenset(wheelhouses), frozenset(bundles))
+    return Named(frozenset(wheelhouses), frozenset(bundles), frozenset(map(_last_part, directories)))
 
 
 def by_record(place: str, text: str) -> Named:
@@ -53,9 +61,25 @@ def by_record(place: str, text: str) -> Named:
         starts: list[Mapping[str, Any]] = [values] if "run_spec" in values else _of_0_1_0(values)
         wheelhouses = frozenset(str(start["wheelhouse"]) for start in starts if start.get("wheelhouse"))
         bundles = frozenset(str(start["bundle"]) for start in starts if start.get("bundle"))
+        identity: Mapping[str, Any] = values.get("identity") or {}
+        texts = {str(identity.get("data", "")), *(text_of(start.get("run_spec") or "") for start in starts)}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"the run record {place} is not readable ({error!r}), {SO_NOTHING}") from error
-    return Named(wheelhouses, bundles)
+    return Named(wheelhouses, bundles, frozenset(texts - _NO_TEXTS))
+
+
+def text_of(run_spec: str) -> str:
+    """The content that a run reads, by its spec as YAML; empty for synthetic data. Raises ValueError for no YAML."""
+    try:
+        values: dict[str, Any] = yaml.safe_load(run_spec) if run_spec else {}
+    except yaml.YAMLError as error:
+        raise ValueError(f"a run spec is not YAML: {error}") from None
+    data: dict[str, Any] = values.get("data") or {}
+    return str(data.get("content", ""))
+
+
+def _last_part(directory: str) -> str:
+    return directory.rstrip("/").rpartition("/")[2]
 
 
 def _of_0_1_0(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ import dataclasses
 from pathlib import Path
 
 from infra.paths import PREPARED, ROOT, WORK
-from infra.runs.stored_data import copies, prepared_bytes
+from infra.runs.stored_data import copies, mounts, prepared_bytes
 from infra.stack_file import data_source
 from infra.stack_file.settings import Settings, SettingsError, Workload
 from infra.targets.places import below, in_bucket
@@ -37,15 +37,21 @@ def data_spec(settings: Settings) -> DataSpec | None:
 
 def stored_at(settings: Settings, content: str) -> str:
     """Where the text lies once it is prepared: a directory of this machine, or a place in a bucket."""
+    return below(stored_below(settings), content)
+
+
+def stored_below(settings: Settings) -> str:
+    """The place that holds the prepared text of this stack, below its content, and maybe others' too."""
     if data_source.prepared_content(settings.sources):
-        return settings.data.strip()
-    return below(settings.places.data, content)
+        return settings.data.strip().rpartition("/")[0]
+    return settings.places.data
 
 
 def _on_hosts(settings: Settings, content: str) -> DataSpec:
-    on_hosts = settings.places.data_on_hosts
-    directory = below(on_hosts, content) if on_hosts else stored_at(settings, content)
-    return DataSpec(directory, content, settings.data_options.max_epochs)
+    places, stored = settings.places, stored_at(settings, content)
+    directory = below(places.data_on_hosts, content) if places.data_on_hosts else stored
+    mounted_from = stored if places.data_is_mounted else ""
+    return DataSpec(directory, content, settings.data_options.max_epochs, mounted_from)
 
 
 def prepare_arguments(workload: Workload) -> list[str]:
@@ -109,6 +115,8 @@ def _road(settings: Settings, hosts: int, data: DataSpec, manifest: Manifest | N
             f"{size / 1e6:,.1f} MB of text, not prepared here yet; `up` prepares it, counts its tokens and pushes it "
             f"to {url}, unless it lies there already"
         )
+    if data.mounted_from:
+        return f"data: {what}; {mounts(hosts, url)}"
     if settings.places.data_on_hosts:
         return f"data: {what}; hosts read it on their data disk, in {data.directory}, where it has to be"
     return f"data: {what}; {copies(size, hosts, url)}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from infra.artifacts.opening import open_store
 from infra.artifacts.push import Progress, Pushed, push
-from infra.artifacts.store import LocalStore, NoObjectError, Store
+from infra.artifacts.store import LocalStore, NoObjectError, Store, put_bytes
 from infra.targets.places import below
 from training.data.identity import MANIFEST, DataError, Manifest, parse_manifest, read_manifest
 from training.data.prepared import check_files, damaged, other_data
@@ -30,6 +30,12 @@ def copies(size: int | None, hosts: int, url: str) -> str:
     return f"{what}, in about {seconds:,} s at an assumed {ASSUMED_BYTES_PER_S / 1e6:.0f} MB/s"
 
 
+def mounts(hosts: int, url: str) -> str:
+    """Who reads the text where it lies."""
+    who = f"each of {hosts} hosts mounts" if hosts > 1 else "its host mounts"
+    return f"{who} {url}, read-only, and reads it as it trains; nothing is copied"
+
+
 def prepared_bytes(manifest: Manifest) -> int:
     return sum(file.bytes for file in manifest.files)
 
@@ -41,6 +47,11 @@ def manifest_in(store: Store) -> Manifest | None:
     except NoObjectError:
         return None
     return parse_manifest(text, f"{store.uri}/{MANIFEST}")
+
+
+def renew(store: Store) -> None:
+    """Set the age of text that somebody is about to read back to zero, so that no `slipway gc` removes it meanwhile."""
+    put_bytes(store, MANIFEST, store.read(MANIFEST))
 
 
 def missing_in(store: Store, manifest: Manifest) -> str | None:

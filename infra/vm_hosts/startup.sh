@@ -6,6 +6,8 @@
 #   SLIPWAY_FILES                        a directory with the other files of this start; removed
 #   SLIPWAY_ARTIFACTS, SLIPWAY_BUNDLE, SLIPWAY_WANTED, SLIPWAY_SECRETS    as bootstrap.sh does
 #   SLIPWAY_DATA_DISK                    the label of a file system with prepared text, to mount; default: none
+#   SLIPWAY_DATA_MOUNT                   gs://bucket[/folder] with prepared text, to mount; default: none
+#   SLIPWAY_MOUNT_PROGRAM                SHA-256 of the program that does it
 #   SLIPWAY_STACK                        the name under which Cloud Logging shows the host's log
 #   SLIPWAY_HOME, SLIPWAY_UNITS          defaults: /var/lib/slipway, /etc/systemd/system
 #   SLIPWAY_HUGE_PAGES                   default: the kernel's switch for transparent huge pages
@@ -51,6 +53,8 @@ export SLIPWAY_ARTIFACTS=$(printf '%q' "$SLIPWAY_ARTIFACTS")
 export SLIPWAY_BUNDLE=$(printf '%q' "$SLIPWAY_BUNDLE")
 export SLIPWAY_WANTED=$(printf '%q' "${SLIPWAY_WANTED:-}")
 export SLIPWAY_SECRETS=$(printf '%q' "${SLIPWAY_SECRETS:-}")
+export SLIPWAY_DATA_MOUNT=$(printf '%q' "${SLIPWAY_DATA_MOUNT:-}")
+export SLIPWAY_MOUNT_PROGRAM=$(printf '%q' "${SLIPWAY_MOUNT_PROGRAM:-}")
 export SLIPWAY_ROOT=$(printf '%q' "$home/software")
 export SLIPWAY_HOST_DIR=$(printf '%q' "$home/host")
 export SLIPWAY_CACHE_DIR=$(printf '%q' "$home/cache")
@@ -101,6 +105,13 @@ LogNamespace=slipway
 END
 unit slipway-report report.sh always slipway </dev/null
 unit slipway-logs logs.sh always root </dev/null
+services=(slipway-logs.service slipway-report.service slipway.service)
+if [[ -n "${SLIPWAY_DATA_MOUNT:-}" ]]; then
+  unit slipway-data mount.sh always root </dev/null
+  services=(slipway-data.service "${services[@]}")
+elif [[ -f "$units/slipway-data.service" ]]; then # of a boot before
+  systemctl stop slipway-data.service
+fi
 
 mkdir -p "$(dirname "$units")"
 put "$(dirname "$units")/journald@slipway.conf" <<'END'
@@ -114,7 +125,7 @@ if [[ -w "$huge_pages" ]]; then echo always >"$huge_pages"; fi
 systemctl daemon-reload
 systemctl disable slipway.service slipway-report.service 2>/dev/null || true # 0.1.0 had enabled them
 if [[ -n "$changed" ]]; then
-  systemctl restart slipway-logs.service slipway-report.service slipway.service
+  systemctl restart "${services[@]}"
 else
-  systemctl start slipway-logs.service slipway-report.service slipway.service
+  systemctl start "${services[@]}"
 fi

@@ -18,13 +18,23 @@ METADATA_LIMIT = 256 * 1024  # bytes of one metadata value
 HEADER = "# {stack}: {slices} slices x {hosts} hosts x {chips} chips"
 
 DATA_DISK = "/var/lib/slipway/data-disk"  # where startup.sh mounts text that lies on a disk
+DATA_MOUNT = "/var/lib/slipway/data-mount"  # where mount.sh mounts text that lies in a bucket
 
 _FILES = ("startup.sh", "train.sh", "devices.sh", "report.sh", "logs.sh")
+_MOUNT_FILE = "mount.sh"
 _MARK = "SLIPWAY_END_OF_FILE"
 
 
 class StartupScriptError(ValueError):
     """No host could be given this script; the message says why."""
+
+
+@dataclass(frozen=True)
+class DataMount:
+    """source: what hosts mount at DATA_MOUNT, gs://bucket[/folder]. program: SHA-256 of the gcsfuse that does it."""
+
+    source: str
+    program: str
 
 
 @dataclass(frozen=True)
@@ -39,11 +49,13 @@ class HostScript:
     bundle: str
     secrets: tuple[HostSecret, ...] = ()
     data_disk: str = ""  # the label of a file system that hosts mount at DATA_DISK
+    data_mount: DataMount | None = None
 
 
 def startup_script(host: HostScript, bootstrap: str) -> str:
     """The script, with the text of training/bootstrap.sh in it. Raises StartupScriptError above the metadata limit."""
-    files = {name: Path(__file__).with_name(name).read_text() for name in _FILES} | {"bootstrap.sh": bootstrap}
+    names = (*_FILES, *((_MOUNT_FILE,) if host.data_mount else ()))
+    files = {name: Path(__file__).with_name(name).read_text() for name in names} | {"bootstrap.sh": bootstrap}
     size = HEADER.format(stack=host.stack, slices=host.slices, hosts=host.hosts_per_slice, chips=host.chips_per_host)
     secrets = [f"{secret.variable} {secret.version}{' optional' * secret.optional}" for secret in host.secrets]
     text = "\n".join(
@@ -58,6 +70,7 @@ def startup_script(host: HostScript, bootstrap: str) -> str:
             "export SLIPWAY_WANTED=''",  # `asking` says where else the bundle is said
             f"export SLIPWAY_SECRETS={shlex.quote('\n'.join(secrets))}",
             *([f"export SLIPWAY_DATA_DISK={shlex.quote(host.data_disk)}"] if host.data_disk else []),
+            *(_mounting(host.data_mount) if host.data_mount else []),
             "SLIPWAY_FILES=$(mktemp -d)",
             "export SLIPWAY_FILES",
             *(_written(name, content) for name, content in files.items()),
@@ -70,6 +83,11 @@ def startup_script(host: HostScript, bootstrap: str) -> str:
             "shorten training/bootstrap.sh"
         )
     return text
+
+
+def _mounting(mount: DataMount) -> list[str]:
+    source, program = shlex.quote(mount.source), shlex.quote(mount.program)
+    return [f"export SLIPWAY_DATA_MOUNT={source}", f"export SLIPWAY_MOUNT_PROGRAM={program}"]
 
 
 def _written(name: str, content: str) -> str:

@@ -68,6 +68,19 @@ def python_of(done: subprocess.CompletedProcess[str]) -> Path:
     return Path(done.stdout.splitlines()[-1])
 
 
+def test_what_mounts_a_bucket_is_left_to_root_which_checks_it_itself(store: SmallStore, machine: BootedMachine) -> None:
+    """Nobody vouches for it in the bundle, and whoever trains never fetches it."""
+    program = store.work / "gcsfuse"
+    program.write_text("a program")
+    wheelhouse = store.wheelhouse()
+    store.vouched = dict(store.objects)
+    store.add(program)
+    with_program = store.wheelhouse()
+    assert with_program != wheelhouse
+    store.object("gcsfuse").unlink()
+    python_of(machine.bootstrap(store.bundle(with_program).hash))
+
+
 def test_second_time_nothing_is_fetched_or_made(store: SmallStore, machine: BootedMachine) -> None:
     bundle = store.bundle(store.wheelhouse())
     python = python_of(machine.bootstrap(bundle.hash))

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 
 from infra.artifacts import uses
 from infra.artifacts import wanted as told
@@ -163,6 +164,51 @@ def test_what_runs_in_the_project_keeps_what_it_uses_though_nobody_left_word_of_
         open_store("gs://bucket").delete(key)
         assert clone.run("slipway", "gc", "gs://bucket", "--project", "p", "--delete").returncode == 0
         assert not archive.exists()
+
+
+def test_text_that_no_run_of_anybody_names_goes_from_the_data_bucket(
+    clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run's record names its text for ever, a colleague's use by the run spec in its bundle."""
+    artifacts, data, runs = (f"slipway-{name}-us-east5-my-project" for name in ("artifacts", "data", "checkpoints"))
+    recorded, used, unused, young = (f"{number:016x}" for number in range(1, 5))
+    with ObjectStore(tmp_path / "google", (artifacts, data, runs)) as server, TpuApi(Cloud(INSTANT)) as api:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        monkeypatch.setenv(TPU, api.url)
+        for content in (recorded, used, unused, young):
+            for name in ("manifest.json", "train-0.array_record"):
+                path = server.root / data / "prepared" / content / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("12345")
+                os.utime(path, None if content == young else (1e9, 1e9))
+        record = server.root / runs / "a-stack-of-bobs" / "run" / "record.json"
+        record.parent.mkdir(parents=True)
+        record.write_text(json.dumps({"identity": {"data": recorded}, "starts": []}))
+        theirs = Use("bob", "v6e-32", "5" * 16, "6" * 16)
+        uses.record(open_store(f"gs://{artifacts}"), theirs)
+        refused = clone.run("slipway", "gc", "v6e-32", "--data", "--delete")
+        assert f"bob/v6e-32 has begun an `up` whose bundle {'6' * 16} is not in gs://{artifacts}" in refused.stderr
+        archive = server.root / artifacts / "bundles" / ("6" * 16) / "bundle.tar"
+        archive.parent.mkdir(parents=True)
+        spec = yaml.safe_dump({"data": {"content": used}}).encode()
+        archive.write_bytes(Bundle({"wheelhouse": b"5" * 16, "run_spec.yaml": spec}).archive())
+
+        shown = clone.run("slipway", "gc", "v6e-32", "--data")
+        assert shown.returncode == 0, said(shown)
+        assert (
+            f"{unused}, 2 files\n1 texts, 10 bytes would go; delete them with: slipway gc v6e-32 --data" in shown.stdout
+        )
+        assert "2 texts are read by stacks" in shown.stdout
+        deleted = clone.run("slipway", "gc", "v6e-32", "--data", "--delete")
+        assert "deleted 1 texts, 10 bytes" in deleted.stdout, said(deleted)
+        prepared = server.root / data / "prepared"
+        left = {path.parent.name for path in prepared.rglob("*") if path.is_file()}
+        assert left == {recorded, used, young}
+        assert "nothing to delete" in clone.run("slipway", "gc", "v6e-32", "--data").stdout
+        local = clone.run("slipway", "gc", "local", "--data")
+        assert local.stderr.startswith(
+            "error: --data is of a stack whose prepared text lies in a bucket, which 'local' is"
+        )
 
 
 def test_what_cannot_be_read_stops_before_anything_is_deleted(clone: Clone, store: Path) -> None:

@@ -31,6 +31,7 @@ LEFT_OVER = {
     "GOOGLE_OAUTH_ACCESS_TOKEN": "real",
     "CLOUDSDK_CORE_PROJECT": "somebody-elses",
     "PULUMI_STACK": "somebody-elses",
+    "KUBECONFIG": "/somebody-elses",
 }
 
 

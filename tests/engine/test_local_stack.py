@@ -82,6 +82,7 @@ def test_the_road(clone: Clone) -> None:
     clone.stack("local.road", steps=saved + 3, **wanted)
     shorter = clone.make_goal("up", "STACK=local.road")
     assert shorter.returncode == 0, said(shorter)
+    assert "Updating" in shorter.stdout and "Previewing" not in shorter.stdout
     assert f"goes on, to step {saved + 3} instead of 4000" in said(shorter)
     assert (data / "manifest.json").stat().st_mtime_ns == prepared, "prepared once"
     assert f"local.road finished: step {saved + 3} of {saved + 3}" in shorter.stdout

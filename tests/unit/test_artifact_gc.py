@@ -153,6 +153,20 @@ def test_names_in_a_state() -> None:
     assert by_deployment("s", text) == Named(frozenset({"w1", "w2"}), frozenset({"b1", "b2", "b3"}))
 
 
+def test_text_that_a_state_and_a_record_name() -> None:
+    kind = {"urn": "u", "type": "slipway:data:PreparedData"}
+    making = kind | {"outputs": {"directory": "gs://b/prepared/t1"}, "inputs": {"directory": "gs://b/prepared/t2"}}
+    assert by_deployment("s", exported(making)) == Named(texts=frozenset({"t1", "t2"}))
+    with pytest.raises(StoreError, match="does not say its directory"):
+        by_deployment("s", exported(kind))
+    assert by_record("r", json.dumps({"identity": {"data": "t1"}})) == Named(texts=frozenset({"t1"}))
+    start = {"run_spec": "data:\n  content: t2\n", "wheelhouse": "w", "bundle": "b"}
+    assert by_record("r", json.dumps(start)) == Named(frozenset({"w"}), frozenset({"b"}), frozenset({"t2"}))
+    assert by_record("r", json.dumps(start | {"run_spec": "data: null\n"})).texts == frozenset()
+    with pytest.raises(StoreError, match=r"the run record r is not readable \(ValueError\('a run spec is not YAML"):
+        by_record("r", json.dumps({"run_spec": "{"}))
+
+
 def test_what_an_engine_was_making_when_it_was_killed_is_in_use() -> None:
     making = {"resource": resource("Wheelhouse", None, inputs={"wheelhouse": "w"}), "type": "creating"}
     text = json.dumps({"deployment": {"pending_operations": [making]}})

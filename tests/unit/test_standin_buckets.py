@@ -21,8 +21,8 @@ def test_a_bucket_comes_and_goes_and_one_with_objects_stays(tmp_path: Path) -> N
     with ObjectStore(tmp_path, ("there",)) as store:
         buckets = EmulatedBuckets(store.url)
         for name in ("there", "new"):
-            buckets.make(name, "p")
-        assert {path.name for path in tmp_path.iterdir()} == {"there", "new"}
+            buckets.make(name, "p", "US-EAST5")
+        assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"there", "new"}
         (tmp_path / "there" / "object").write_text("content")
         with pytest.raises(
             ResourceError, match=r"^googleapi: Error 409: The bucket you tried to delete is not empty\.$"
@@ -30,9 +30,9 @@ def test_a_bucket_comes_and_goes_and_one_with_objects_stays(tmp_path: Path) -> N
             buckets.delete("there")
         for _ in range(2):
             buckets.delete("new")
-        assert {path.name for path in tmp_path.iterdir()} == {"there"}
+        assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"there"}
     with pytest.raises(ResourceError, match=f"^STORAGE_EMULATOR_HOST is {store.url}, which does not answer: "):
-        buckets.make("new", "p")
+        buckets.make("new", "p", "US-EAST5")
 
 
 def test_a_role_comes_and_goes_beside_others(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_what_the_emulator_would_not_understand_is_refused_by_name_and_a_bucket_
         buckets.delete("bucket")
         buckets.revoke(ON_BUCKET, grant)
         assert not buckets.has(ON_BUCKET, grant)
-        buckets.make("bucket", "p")
+        buckets.make("bucket", "p", "US-EAST5")
         assert store.policies.roles("bucket", EMAIL) == frozenset()
         with pytest.raises(ResourceError, match=r"^googleapi: Error 404: The specified bucket does not exist\."):
             buckets.grant(ON_BUCKET, grant | {"bucket": "elsewhere"})
@@ -93,7 +93,7 @@ def test_what_the_emulator_would_not_understand_is_refused_by_name_and_a_bucket_
 
 def test_without_an_emulator_nothing_is_asked() -> None:
     buckets, grant = EmulatedBuckets(""), {"bucket": "bucket", "role": READS, "member": MEMBER}
-    buckets.make("anything", "p")
+    buckets.make("anything", "p", "US-EAST5")
     buckets.delete("anything")
     buckets.grant(ON_BUCKET, grant)
     buckets.revoke(ON_BUCKET, grant)

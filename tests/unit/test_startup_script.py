@@ -23,7 +23,9 @@ from infra.targets.tpu_vm.plan import host_script
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from infra.vm_hosts.startup_script import (
     DATA_DISK,
+    DATA_MOUNT,
     METADATA_LIMIT,
+    DataMount,
     HostScript,
     StartupScriptError,
     asking,
@@ -38,6 +40,7 @@ BUNDLE = "0123456789abcdef"
 OBJECTS = "/storage/v1/b/artifacts/o/"
 WANDB = HostSecret("WANDB_API_KEY", "projects/p/secrets/s/versions/latest", optional=True)
 HOST = HostScript("demo", 2, 3, 4, "gs://artifacts", BUNDLE, (WANDB,))
+MOUNT = DataMount("gs://data/prepared", "a" * 64)
 
 STRANGE = """100% of %h, $HOME, ${HOME} & it's "quoted" \\ twice"""
 TPU_STACKS = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
@@ -84,7 +87,7 @@ def test_stacks_differ_in_their_size_their_bucket_and_their_secrets_alone(stack:
 
 
 def test_it_holds_its_files_as_they_are_and_fits() -> None:
-    script = startup_script(HOST, BOOTSTRAP)
+    script = startup_script(dataclasses.replace(HOST, data_mount=MOUNT), BOOTSTRAP)
     for name, text in (FILES | {"bootstrap.sh": BOOTSTRAP}).items():
         assert f"/{name}\" <<'SLIPWAY_END_OF_FILE'\n{text}SLIPWAY_END_OF_FILE\n" in script
     assert len(script.encode()) < METADATA_LIMIT / 4
@@ -309,6 +312,28 @@ def test_text_on_a_disk_is_mounted_by_its_label_at_each_boot_and_its_lack_stops_
     host.tool("mount", f'echo "mount $*" >>"{host.calls}"')
     assert not any(call.startswith("mount ") for call in host.boot(script)), "it is there"
     assert DATA_DISK == "/var/lib/slipway/data-disk" and "DATA_DISK=" not in startup_script(HOST, BOOTSTRAP)
+
+
+def test_a_mount_of_a_bucket_is_a_service_of_roots_that_is_started_before_the_training(host: BootedHost) -> None:
+    script = startup_script(dataclasses.replace(HOST, data_mount=MOUNT), BOOTSTRAP)
+    services = "slipway-data.service slipway-logs.service slipway-report.service slipway.service"
+    assert host.boot(script)[-1] == f"systemctl restart {services}"
+    assert host.boot(script)[-1] == f"systemctl start {services}"
+    unit = (host.units / "slipway-data.service").read_text()
+    for line in (
+        f'ExecStart=/bin/bash "{host.home}/programs/mount.sh"',
+        "User=root",
+        "Restart=always",
+        "RestartSec=15",
+    ):
+        assert f"\n{line}\n" in unit
+    variables = (host.home / "programs" / "variables.sh").read_text()
+    assert f"\nexport SLIPWAY_DATA_MOUNT=gs://data/prepared\nexport SLIPWAY_MOUNT_PROGRAM={'a' * 64}\n" in variables
+    without = host.boot(startup_script(HOST, BOOTSTRAP))
+    assert "systemctl stop slipway-data.service" in without, "a stack may copy its text again"
+    assert "slipway-data" not in without[-1]
+    assert '/mount.sh" <<' in script and '/mount.sh" <<' not in startup_script(HOST, BOOTSTRAP)
+    assert DATA_MOUNT == "/var/lib/slipway/data-mount"
 
 
 def test_training_finds_its_variables_and_secrets(host: BootedHost) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from infra.artifacts.push import Pushed
-from infra.artifacts.store import StoreError
+from infra.artifacts.store import NoBucketError, StoreError
 from infra.commands.main import app
 from infra.components.run_inputs import prepared_data_inputs
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
-from infra.host_software.derive import host_software
+from infra.host_software.derive import compile_environment, host_software
+from infra.host_software.wheels.mount_program import mount_program
 from infra.preview import vocabulary
 from infra.preview.stack_plan import decide
 from infra.providers import made_at
@@ -35,6 +37,7 @@ from tests.unit.test_settings import check, values
 from tests.unit.test_tpu_vm_settings import made
 from training.data.demand import DataDemand, refusal
 from training.data.identity import DataError, read_manifest
+from training.run_spec import DataSpec
 
 SHARD = "train-00000-of-00001.array_record"
 PLACE = "gs://bucket/prepared"
@@ -88,6 +91,15 @@ def test_text_is_pushed_once_and_whole_before_its_manifest_is(directory: Path) -
     assert pushed(directory)[1] == Pushed(0, 0, 4, first.uploaded_bytes)
 
 
+def test_text_that_an_up_finds_is_young_again(server: ObjectStore, directory: Path) -> None:
+    """Else `slipway gc` could remove it between two looks of that `up`."""
+    pushed(directory)
+    manifest = server.root / "bucket" / "prepared" / directory.name / "manifest.json"
+    os.utime(manifest, (1e9, 1e9))
+    PreparedDataResource().create(call(), inputs(directory, str(directory)))
+    assert manifest.stat().st_mtime > 1e9
+
+
 def test_a_push_that_breaks_off_leaves_nothing_that_hosts_take_for_whole(server: ObjectStore, directory: Path) -> None:
     server.fail(StoreFaultKind.DENIED, method="POST", path="/upload/", skip=2, times=10**9)
     with pytest.raises(StoreError, match="permission denied"):
@@ -117,6 +129,49 @@ def test_the_command_says_what_a_stack_writes(server: ObjectStore, directory: Pa
         2,
         "error: '/a/directory' is no place in a bucket; give gs://bucket/path, without '/' at its end\n",
     )
+
+
+def test_text_in_a_bucket_of_another_region_is_refused_before_it_is_prepared(
+    server: ObjectStore, directory: Path, corpus: Path
+) -> None:
+    assert prepared_data_inputs_of(cloud(corpus)).region == "us-east5"
+    server.objects.make_bucket("far", {"location": "EUROPE-WEST4"})
+    far = dataclasses.replace(
+        inputs(directory, str(directory)), directory=f"gs://far/{directory.name}", region="us-east5"
+    )
+    with pytest.raises(
+        ResourceError, match=r"'far' lies in europe-west4, but the hosts are in us-east5: .* bills each"
+    ):
+        PreparedDataResource().create(call(), far)
+    assert [(each.method, each.path) for each in server.calls] == [("GET", "/storage/v1/b/far")], "one call, no push"
+    with pytest.raises(ResourceError, match="'far' lies in europe-west4"):
+        PreparedDataResource().update(call(), "", {}, far)
+    with pytest.raises(NoBucketError, match="cannot ask the location of gs://none: there is no bucket 'none'"):
+        PreparedDataResource().create(call(), dataclasses.replace(far, directory=f"gs://none/{directory.name}"))
+    server.objects.make_bucket(
+        "near", {"location": "US", "customPlacementConfig": {"dataLocations": ["US-EAST5", "US-EAST1"]}}
+    )
+    near = dataclasses.replace(far, directory=f"gs://near/{directory.name}")
+    assert PreparedDataResource().create(call(), near)[0] == directory.name
+    said = list[str]()
+    PreparedDataResource().create(call(said.append), dataclasses.replace(near, directory=f"{PLACE}/{directory.name}"))
+    assert said[0].startswith("data: bucket 'bucket' lies in the multi-region us: Google bills what is read there")
+
+
+def test_who_may_write_in_a_bucket_but_not_look_at_it_is_told_that_nobody_asked_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directory: Path
+) -> None:
+    server = ObjectStore(tmp_path / "buckets")
+    server.fail(StoreFaultKind.DENIED, method="GET", path="/storage/v1/b/bucket?")
+    with server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+        said = list[str]()
+        new = inputs(directory, str(directory), region="us-east5")
+        assert PreparedDataResource().create(call(said.append), new)[0] == directory.name
+    assert said[0].startswith(
+        "data: whether gs://bucket is in us-east5, where the hosts are, cannot be told: cannot ask "
+    )
+    assert "have it granted (roles/storage.legacyBucketReader on the bucket)" in said[0]
 
 
 @pytest.mark.usefixtures("server")
@@ -235,6 +290,13 @@ def cloud(corpus: object, **changes: Any) -> TpuVmSettings:
     return made(**{"data": str(corpus), "training": TINY, "data_options": {}} | changes)
 
 
+def prepared_data_inputs_of(settings: TpuVmSettings) -> PreparedDataInputs:
+    spec = run_plan.of_stack(settings)
+    new = prepared_data_inputs(settings, spec, host_software(settings, spec), "keep")
+    assert new
+    return new
+
+
 def notices(settings: TpuVmSettings, kept_here: Path) -> str:
     return "\n".join(run_data.notices(settings, run_plan.of_stack(settings), kept_here))
 
@@ -283,6 +345,39 @@ def test_text_on_a_data_disk_is_prepared_and_checked_as_any_and_read_there(tmp_p
     assert (
         "\nexport SLIPWAY_DATA_DISK=slipway-data\n" in slice_args(decide(settings)).request.metadata["startup-script"]
     )
+
+
+def test_text_that_hosts_mount_is_the_same_run_and_other_text_is_no_other_request(tmp_path: Path, corpus: Path) -> None:
+    content = prepared(tmp_path, corpus).name
+    settings = cloud(corpus, data_on_hosts="mount")
+    spec, copied = run_plan.of_stack(settings), run_plan.of_stack(cloud(corpus))
+    url = f"gs://slipway-data-us-east5-my-project/prepared/{content}"
+    assert spec.data == DataSpec(f"/var/lib/slipway/data-mount/{content}", content, 1, url)
+    assert spec.run_name == copied.run_name, "another road is the same run"
+    said = notices(settings, tmp_path / "data").splitlines()
+    assert said[0].startswith("data: 0.0 MB in 3 files of content ")
+    assert said[0].endswith(f"; each of 8 hosts mounts {url}, read-only, and reads it as it trains; nothing is copied")
+    new = prepared_data_inputs_of(settings)
+    assert (new.directory, new.copied_by) == (url, 0)
+    script = slice_args(decide(settings)).request.metadata["startup-script"]
+    assert "\nexport SLIPWAY_DATA_MOUNT=gs://slipway-data-us-east5-my-project/prepared\n" in script
+    elsewhere = slice_args(decide(cloud(f"gs://b/corpora/{content}", data_on_hosts="mount"))).request
+    assert "\nexport SLIPWAY_DATA_MOUNT=gs://b/corpora\n" in elsewhere.metadata["startup-script"]
+    assert content not in script + elsewhere.metadata["startup-script"]
+
+
+def test_only_hosts_that_mount_install_what_mounts(corpus: Path) -> None:
+    """By a hash that is known before it is built, and below which root of a host fetches it."""
+    settings = cloud(corpus, data_on_hosts="mount")
+    software = host_software(settings, run_plan.of_stack(settings))
+    plain = host_software(cloud(corpus), run_plan.of_stack(cloud(corpus)))
+    program = mount_program().sha256
+    assert software.wheelhouse.id != plain.wheelhouse.id and "--mounts" not in plain.build_arguments
+    assert software.build_arguments[-1] == "--mounts"
+    assert f"mount: gcsfuse (sha256 {program[:12]})" in software.notices
+    script = slice_args(decide(settings)).request.metadata["startup-script"]
+    assert f"\nexport SLIPWAY_MOUNT_PROGRAM={program}\n" in script
+    assert compile_environment(settings, "tpu") == compile_environment(cloud(corpus), "tpu")
 
 
 def test_hosts_of_this_machine_read_no_bucket() -> None:

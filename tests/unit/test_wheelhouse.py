@@ -26,6 +26,7 @@ from infra.host_software.wheels.fetch import FetchError, Silent, fetch_all
 from infra.host_software.wheels.identity import WheelhouseInputs, wheelhouse_inputs
 from infra.host_software.wheels.locks import LockError
 from infra.host_software.wheels.made import made_sums, write_made
+from infra.host_software.wheels.mount_program import MountProgram
 from infra.host_software.wheels.python_made_here import pack_python
 from infra.host_software.wheels.pythons import (
     ADVICE,
@@ -302,6 +303,19 @@ class TestBuild:
         assert inputs_of(training, python_archive=archive).id not in (plain.id, inputs.id)
         with pytest.raises(BuildError, match=f"{NAME} has changed while the wheelhouse was built; run it again"):
             build(inputs, tmp_path / "store", str(UV), Silent())
+
+    def test_what_mounts_a_bucket_is_an_object_and_part_of_the_id(self, index: Index, tmp_path: Path) -> None:
+        """Of a store that has it: tests/training/test_mounted.py builds it."""
+        file = index.add("small-1.0-py3-none-any.whl", wheel())
+        training = locked(tmp_path / "training", [uv_wheel(index), file])
+        program = MountProgram(hashlib.sha256(b"a program").hexdigest())
+        inputs = wheelhouse_inputs("cpu", "stable", HashCache(None), training=training, mount_program=program)
+        assert inputs.id != inputs_of(training).id
+        stored = tmp_path / "store" / object_key(program.sha256, "gcsfuse")
+        stored.parent.mkdir(parents=True)
+        stored.write_bytes(b"a program")
+        build(inputs, tmp_path / "store", str(UV), Silent())
+        assert objects(tmp_path / "store", inputs)["gcsfuse"] == program.sha256
 
     def test_locked_python_is_fetched_from_the_mirror_and_becomes_an_object(
         self, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

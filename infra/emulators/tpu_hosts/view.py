@@ -37,7 +37,8 @@ done
 mkdir -p dev proc run
 mount --rbind /proc proc
 mount -t tmpfs -o mode=755 dev dev
-for device in null zero full random urandom; do
+for device in null zero full random urandom fuse; do
+  [[ -e "/dev/$device" ]] || continue # a machine may be without fuse, and so are its hosts then
   touch "dev/$device"
   mount --bind "/dev/$device" "dev/$device"
 done

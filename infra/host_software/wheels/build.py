@@ -2,7 +2,8 @@
 
 Owns the steps from inputs to `wheelhouses/<id>/SHA256SUMS`, which is written last, so a wheelhouse that can be seen is
 whole. A build that is cut short leaves its files, and the next build uses them. Hosts get only wheels: sdists are
-built, packages with patches are repacked under a local version, an overlay replaces what the lock says.
+built, packages with patches are repacked under a local version, an overlay replaces what the lock says. Of hosts that
+mount a bucket, the program for that lies beside them.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from pathlib import Path
 
 from infra.artifacts.layout import object_key, sums_text, wheelhouse_key
 from infra.artifacts.store import PARTIAL, sha256_of
+from infra.host_software.wheels import mount_program
 from infra.host_software.wheels.fetch import FetchError, FetchProgress, fetch_all
 from infra.host_software.wheels.identity import WheelhouseInputs
 from infra.host_software.wheels.made import WRITE, made_path, made_sums
+from infra.host_software.wheels.mount_program import MountProgram
 from infra.host_software.wheels.patches import PatchSet
 from infra.host_software.wheels.pythons import ADVICE, HostPython
 from infra.host_software.wheels.repack import repack
@@ -44,7 +47,7 @@ def files_to_fetch(inputs: WheelhouseInputs) -> tuple[LockedFile, ...]:
 def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchProgress) -> dict[str, str]:
     """Make the wheelhouse in the store directory `artifacts`; returns the SHA-256 of its files by their names.
 
-    Raises BuildError, FetchError, LockError, or PatchError where a patched package has drifted.
+    Raises BuildError, FetchError, LockError, MountProgramError, or PatchError where a patched package has drifted.
     """
     python = _python_to_fetch(inputs.python)
     try:
@@ -65,6 +68,8 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchPro
             objects |= _store(artifacts, overlay.path)
         if inputs.python:
             objects |= _stored_python(inputs.python, artifacts)
+        if inputs.mount_program:
+            objects |= _stored_mount_program(inputs.mount_program, artifacts)
         sums = work / "sums"
         sums.write_text(sums_text(objects))
         final = artifacts / wheelhouse_key(inputs.id)
@@ -123,6 +128,11 @@ def _stored_python(python: HostPython, artifacts: Path) -> dict[str, str]:
     if python.path and _store(artifacts, python.path, python.name)[python.name] != python.sha256:
         raise BuildError(f"{python.path} has changed while the wheelhouse was built; run it again")
     return {python.name: python.sha256}
+
+
+def _stored_mount_program(program: MountProgram, artifacts: Path) -> dict[str, str]:
+    stored = artifacts / object_key(program.sha256, mount_program.NAME)
+    return _store(artifacts, stored if stored.exists() else mount_program.built(program), mount_program.NAME)
 
 
 def _store(artifacts: Path, file: Path, name: str = "") -> dict[str, str]:

@@ -14,6 +14,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from infra.artifacts.layout import sums_text
 from infra.host_software.wheels.locks import LockError, bootstrap_lock, lock_path, read_lock
+from infra.host_software.wheels.mount_program import MountProgram
 from infra.host_software.wheels.patches import PatchSet, content_hash, load_all
 from infra.host_software.wheels.pythons import HostPython
 from infra.paths import TRAINING
@@ -44,6 +45,7 @@ class WheelhouseInputs:
     id: str
     overlay: tuple[Overlay, ...] = ()
     python: HostPython | None = None  # None: its hosts have a Python 3.12
+    mount_program: MountProgram | None = None  # None: its hosts mount no bucket
     training: Path = TRAINING  # holds locks/ and patches/
 
     @property
@@ -68,16 +70,18 @@ def wheelhouse_inputs(
     overlay: Path | None = None,
     python: HostPython | None = None,
     training: Path = TRAINING,
+    mount_program: MountProgram | None = None,
 ) -> WheelhouseInputs:
-    """Hash the lock, the patches, the overlay and the Python, and save `hashes`.
+    """Hash the lock, the patches, the overlay, the Python and the program that mounts, and save `hashes`.
 
-    python: for hosts that have no 3.12. Raises LockError for what is missing or cannot be used.
+    python: for hosts that have no 3.12. mount_program: for hosts that mount a bucket. Raises LockError for what is
+    missing or cannot be used.
     """
     wheels = _overlay(overlay, hashes) if overlay else ()
     digest = hashlib.sha256()
     for part in (_FORM, platform, channel):
         digest.update(part.encode() + b"\0")
-    inputs = WheelhouseInputs(platform, channel, "", wheels, python, training)
+    inputs = WheelhouseInputs(platform, channel, "", wheels, python, mount_program, training)
     for path in inputs.locks:
         digest.update(hashlib.sha256(read_lock(path)).digest())
     for patch_set in inputs.patches:
@@ -86,6 +90,8 @@ def wheelhouse_inputs(
         digest.update(f"{wheel.path.name}\0{wheel.sha256}\0".encode())
     if python:
         digest.update(f"python\0{python.name}\0{python.sha256}\0".encode())
+    if mount_program:
+        digest.update(f"mount program\0{mount_program.sha256}\0".encode())
     hashes.save()
     return dataclasses.replace(inputs, id=digest.hexdigest()[:16])
 

@@ -34,10 +34,10 @@ class EmulatedBuckets:
         self._endpoint = endpoint
         self._changes_policy = threading.Lock()  # the engine makes several members of one policy at once
 
-    def make(self, name: str, project: str) -> None:
+    def make(self, name: str, project: str, location: str) -> None:
         """One that is there already stays: `slipway emulate tpu` has those of the stacks that it knows."""
         if self._endpoint:
-            answer = self._ask("POST", f"/storage/v1/b?project={quote(project)}", {"name": name})
+            answer = self._ask("POST", f"/storage/v1/b?project={quote(project)}", {"name": name, "location": location})
             answer.raise_unless(_THERE)
 
     def delete(self, name: str) -> None:

@@ -128,7 +128,8 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             preconditions.check(self._making(token, inputs))
             identifier, outputs = kinds.created(kind, resource, request.urn, inputs, places)
             if token == emulated_buckets.TOKEN:
-                self._buckets.make(identifier, str(outputs.get("project") or places["project"]))
+                project = str(outputs.get("project") or places["project"])
+                self._buckets.make(identifier, project, str(outputs.get("location") or "US"))
             elif token in emulated_buckets.GRANTS:
                 self._buckets.grant(token, outputs)
             (self._store.put if kind.shared else self._store.create)(token, identifier, outputs)

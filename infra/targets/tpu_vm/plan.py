@@ -10,12 +10,14 @@ from infra import durations
 from infra.google_cloud.api import SCOPE
 from infra.host_secrets import host_secret
 from infra.host_software.derive import HostSoftware
+from infra.host_software.wheels.mount_program import mount_program
 from infra.paths import TRAINING
+from infra.runs.run_data import stored_below
 from infra.targets.places import Places
 from infra.targets.tpu_vm.provider.tpu_inputs import STARTUP_SCRIPT, QueuedResourceInputs
-from infra.targets.tpu_vm.settings import TpuVmSettings
+from infra.targets.tpu_vm.settings import DataOnHosts, TpuVmSettings
 from infra.tiers import Tier
-from infra.vm_hosts.startup_script import HostScript, startup_script
+from infra.vm_hosts.startup_script import DataMount, HostScript, startup_script
 
 DATA_DISK_LABEL = "slipway-data"  # of a file system, as mkfs writes it
 
@@ -35,9 +37,15 @@ def host_script(settings: TpuVmSettings, bundle: str) -> HostScript:
         chips_per_host=row.chips_per_host,
         artifacts=settings.places.artifacts_on_hosts,
         bundle=bundle,
-        data_disk=DATA_DISK_LABEL if settings.places.data_on_hosts else "",
+        data_disk=DATA_DISK_LABEL if settings.data_on_hosts is DataOnHosts.DISK else "",
+        data_mount=_mounted(settings),
         secrets=tuple(host_secret(name, settings.names.secret_path(name)) for name in settings.host_secrets),
     )
+
+
+def _mounted(settings: TpuVmSettings) -> DataMount | None:
+    """What holds the text, and not the text itself: other text is no other script, so no other request."""
+    return DataMount(stored_below(settings), mount_program().sha256) if settings.hosts_mount_data else None
 
 
 def request_inputs(settings: TpuVmSettings, script: str) -> QueuedResourceInputs:

@@ -24,7 +24,7 @@ from infra.stack_file.terms import Seconds, seconds, where
 from infra.targets.places import Places
 from infra.targets.tpu_vm.provider.tpu_inputs import ANY_RESERVATION
 from infra.tiers import Tier
-from infra.vm_hosts.startup_script import DATA_DISK
+from infra.vm_hosts.startup_script import DATA_DISK, DATA_MOUNT
 
 RESERVATION = re.compile(r"(projects|folders|organizations)/[^/]+/locations/(?P<zone>[^/]+)/reservations/[^/]+")
 FLEX_START_LIMIT_S = 7 * 86_400  # docs.cloud.google.com/tpu/docs/flex-start, read 2026-11-20
@@ -58,6 +58,12 @@ class DataDisk(BaseModel):
 class DataOnHosts(StrEnum):
     COPY = "copy"
     DISK = "disk"
+    MOUNT = "mount"
+
+    @property
+    def directory(self) -> str:
+        """Where hosts find it without a copy; empty where they copy it."""
+        return {DataOnHosts.COPY: "", DataOnHosts.DISK: DATA_DISK, DataOnHosts.MOUNT: DATA_MOUNT}[self]
 
 
 class TpuVmSettings(CloudTrainingSettings):
@@ -81,8 +87,8 @@ class TpuVmSettings(CloudTrainingSettings):
     data_disks: tuple[DataDisk, ...] = ()
     """Persistent disks that exist already, each with source_disk and mode (read-only or read-write)."""
     data_on_hosts: DataOnHosts = DataOnHosts.COPY
-    """`copy` (each host copies prepared text to its disk) or `disk` (one of data_disks has it, below its content, in a
-    file system labelled slipway-data)."""
+    """`copy` (each host copies prepared text to its disk), `disk` (one of data_disks has it, below its content, in a
+    file system labelled slipway-data) or `mount` (each host mounts its bucket and copies nothing)."""
     wait: bool = True
     """Whether `up` waits until every host reports that it has begun."""
     wait_deadline: Seconds = Field("24h", validate_default=True)
@@ -94,10 +100,16 @@ class TpuVmSettings(CloudTrainingSettings):
     @property
     def places(self) -> Places:
         """With the place from which its hosts copy text, since the target declares what brings it there."""
-        on_hosts = DATA_DISK if self.data_on_hosts is DataOnHosts.DISK else ""
         return dataclasses.replace(
-            super().places, data=f"gs://{self.names.data_bucket}/prepared", data_on_hosts=on_hosts
+            super().places,
+            data=f"gs://{self.names.data_bucket}/prepared",
+            data_on_hosts=self.data_on_hosts.directory,
+            data_is_mounted=self.hosts_mount_data,
         )
+
+    @property
+    def hosts_mount_data(self) -> bool:
+        return self.data_on_hosts is DataOnHosts.MOUNT
 
     @property
     def request(self) -> str:
@@ -211,6 +223,11 @@ def _disk_rule(settings: TpuVmSettings) -> None:
 
 
 def _data_rule(settings: TpuVmSettings) -> None:
+    if settings.hosts_mount_data and not settings.sources:
+        raise SettingsError(
+            f"data_on_hosts is 'mount' in {where(settings)}, but data is '{settings.data}', which lies in no "
+            f"bucket; leave data_on_hosts out"
+        )
     if settings.data_on_hosts is DataOnHosts.DISK and not (settings.data_disks and settings.sources):
         lacking = "data_disks has none" if settings.sources else f"data is '{settings.data}'"
         raise SettingsError(

@@ -56,7 +56,17 @@ def test_what_is_no_call_of_it_is_refused_and_leaves_nothing(
 
 def test_a_bucket_tells_where_it_is_and_one_that_is_not_there_does_not(server: ObjectStore) -> None:
     code, answer = asked(server, "GET", "storage/v1/b/bucket")
-    assert (code, answer.json()["name"], answer.json()["location"]) == (200, "bucket", "EUROPE-WEST4")
+    assert (code, answer.json()["name"], answer.json()["location"]) == (200, "bucket", "US")
+    assert answer.json()["locationType"] == "multi-region", "as at Google where nobody named a place"
+    client = _storage.Client(project="p")
+    made = client.create_bucket("made-there", location="europe-west4")
+    assert (made.location, made.location_type, made.data_locations) == ("EUROPE-WEST4", "region", None)
+    made.reload()
+    assert made.location == "EUROPE-WEST4"
+    pair = client.create_bucket("pair", location="US", data_locations=["US-EAST5", "US-CENTRAL1"])
+    assert (pair.location_type, pair.data_locations) == ("dual-region", ["US-EAST5", "US-CENTRAL1"])
+    pair.delete()
+    assert client.create_bucket("pair").location == "US", "another bucket of that name"
     assert asked(server, "GET", "storage/v1/b/elsewhere")[0] == 404
 
 
