@@ -11,7 +11,7 @@ ONLY ?=
 BIN := .venv/bin
 HOST_PYTHON = $$(tools/host-env.sh)
 
-.PHONY: help setup up preview destroy lint test quick quick-tests soak test-times defects coverage flaky test-gcloud bench golden lock keys picture
+.PHONY: help setup up preview destroy lint test quick quick-tests soak test-times defects coverage flaky test-gcloud test-cluster bench golden lock keys picture
 
 help:
 	@sed -n '1,3s/^# //p' Makefile
@@ -19,8 +19,11 @@ help:
 setup:
 	@tools/setup.sh
 
+# What costs nothing is not planned twice; what is paid for is shown as a whole before any of it is made.
+PLANNED_ONCE = $(if $(shell grep -s '^ *slipway:target: *local\b' stacks/Pulumi.$(STACK).yaml),--skip-preview)
+
 up: setup
-	@$(BIN)/pulumi up --yes --stack $(STACK) $(ARGS)
+	@$(BIN)/pulumi up --yes $(PLANNED_ONCE) --stack $(STACK) $(ARGS)
 	@$(BIN)/slipway watch $(STACK)
 
 preview: setup
@@ -34,7 +37,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	@echo "pyright, in both environments"; $(BIN)/pyright -p training --pythonpath "$(HOST_PYTHON)" & hosts=$$!; \
 	  code=0; $(BIN)/pyright || code=$$?; wait $$hosts || code=$$?; exit $$code
-	$(BIN)/shellcheck -x tools/*.sh training/*.sh infra/vm_hosts/*.sh infra/providers/pulumi-resource-slipway infra/standins/pulumi-resource-gcp infra/standins/google/pulumi-resource-gcp .ci/run
+	$(BIN)/shellcheck -x tools/*.sh training/*.sh infra/vm_hosts/*.sh infra/providers/pulumi-resource-slipway infra/standins/pulumi-resource-gcp infra/standins/google/pulumi-resource-gcp infra/standins/kubernetes/pulumi-resource-kubernetes .ci/run
 
 # ONLY='tests/unit/test_cost.py tests/...': those alone, in either environment. ARGS: for pytest. SEED: which sample of
 # the cases that `make soak` runs in full. REPEAT=1: what failed runs once more, alone, as CI does it.
@@ -78,6 +81,11 @@ flaky: setup
 test-gcloud: setup
 	@command -v gcloud >/dev/null || { echo "gcloud is not on PATH: install the Google Cloud CLI, then run make test-gcloud again" >&2; exit 1; }
 	$(BIN)/pytest tests/gcloud $(ARGS)
+
+# Builds a Kubernetes control plane, once per machine, and runs every test of it; make test has a sample of them then.
+test-cluster: setup
+	@tools/cluster.sh >/dev/null
+	@ONLY="$${ONLY:-tests/cluster}"; SLIPWAY_SOAK=1 $(SUITE) --seed $(SEED)
 
 # Writes tests/golden/ anew; what changes is reviewed like code.
 golden: setup

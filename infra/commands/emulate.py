@@ -10,6 +10,8 @@ import os
 import shutil
 import signal
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +22,9 @@ from infra.emulated import QUESTIONS, STORAGE, TPU
 from infra.emulators import emulated_cloud
 from infra.emulators.bucket_policies import BucketPolicies
 from infra.emulators.cloud_projects import CloudProjects
+from infra.emulators.cluster import built_programs, emulated_cluster, nodes
+from infra.emulators.cluster.emulated_cluster import EmulatedCluster
+from infra.emulators.cluster.nodes import NodePool
 from infra.emulators.google_apis import GoogleApis
 from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import TpuApi
@@ -31,6 +36,7 @@ from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import every
 
 app = typer.Typer(no_args_is_help=True)
+_LOOK_S = 0.5  # between looks at the parts of a cluster
 
 
 @app.callback()
@@ -94,6 +100,46 @@ def tpu(
         except KeyboardInterrupt:
             api.close()
     typer.echo("ended" + (f"; its state is in {state}, its buckets in {state}.buckets" if state else ""))
+
+
+@app.command()
+def cluster(
+    pool: Annotated[list[str] | None, typer.Option(help="A pool of the nodes of one slice of this size.")] = None,
+    zone: Annotated[str | None, typer.Option(help="Of all pools; else the first that Google documents.")] = None,
+    kueue: Annotated[bool, typer.Option(help="With Kueue, which admits what names a queue.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the API server on 127.0.0.1; 0 takes any.")] = 0,
+    state: Annotated[Path | None, typer.Option(help="Keep the cluster in this directory across starts.")] = None,
+) -> None:
+    """Kubernetes with JobSet and nodes as GKE makes them, on which pods are pretended; Ctrl-C ends it."""
+    if state and (state.is_file() or not state.absolute().parent.is_dir()):
+        fail(f"{state} cannot hold a state; give a directory that is there, or a new name in one")
+    pools = nodes.pools(pool or [], zone)
+    built = built_programs.find()
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs deaf to Ctrl-C
+        signal.signal(number, signal.default_int_handler)
+    with contextlib.ExitStack() as stack:
+        directory = state or Path(tempfile.mkdtemp(prefix="slipway-cluster-"))
+        if not state:
+            stack.callback(shutil.rmtree, directory)
+        try:
+            running = emulated_cluster.run(directory, built, pools, port, keeps=state is not None, kueue=kueue)
+            _serve(stack.enter_context(running), pools)
+        except KeyboardInterrupt:
+            pass
+    typer.echo("ended" + (f"; its state is in {state}" if state else ""))
+
+
+def _serve(running: EmulatedCluster, pools: Sequence[NodePool]) -> None:
+    """Says how to use it, then watches until Ctrl-C. Raises ComponentError where a part of it ends."""
+    layout = running.layout
+    typer.echo(f"Kubernetes emulator: {layout.server}, with the logs of its parts in {layout.log('*').parent}")
+    typer.echo("nodes: " + ", ".join(f"{each.nodes} in {each.name}" for each in pools))
+    typer.echo(f"in another shell: export KUBECONFIG={layout.kubeconfig}")
+    typer.echo(f"there: {layout.programs.path('kubectl')} get nodes --label-columns {nodes.POOL}")
+    typer.echo("its control plane and JobSet are the real programs; no pod runs on its nodes; Ctrl-C ends it")
+    while True:
+        running.processes.check()
+        time.sleep(_LOOK_S)
 
 
 def _pack_python() -> None:

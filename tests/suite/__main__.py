@@ -32,6 +32,7 @@ WORK = ROOT / ".slipway" / "suite"
 HOSTS = "tests/training"
 _LAUNCHES = f"{HOSTS}/test_launch.py"  # takes half of the hosts' time, much of which it waits
 OPERATORS = ("tests/unit", "tests/engine")
+CLUSTER = "tests/cluster"  # where a Kubernetes control plane is built, which takes minutes
 _WORKERS = ("-n", "3")  # on two cores: lives of stacks wait for a third of their time
 # Hosts wait less than lives of stacks and have half as much to do: with less weight both end together.
 _BESIDE = ("nice", "-n", "3")
@@ -73,14 +74,15 @@ class Session:
         return done.returncode, [Result(**json.loads(line)) for line in lines]
 
 
-def sessions(tests: Sequence[str], arguments: Sequence[str]) -> list[Session]:
-    """What runs these tests (all, where none is given)."""
+def sessions(tests: Sequence[str], arguments: Sequence[str], has_cluster: bool = False) -> list[Session]:
+    """What runs these tests (all, where none is given; those of a cluster only where one can be started)."""
     operators = [test for test in tests if not test.startswith(HOSTS)]
     hosts = [test for test in tests if test.startswith(HOSTS)]
     found: list[Session] = []
     if operators or not tests:
+        every = (*OPERATORS, CLUSTER) if has_cluster else OPERATORS
         workers = () if operators and all(test.partition("::")[0].endswith(".py") for test in operators) else _WORKERS
-        command = (sys.executable, "-m", "pytest", *(operators or OPERATORS), *workers, *arguments)
+        command = (sys.executable, "-m", "pytest", *(operators or every), *workers, *arguments)
         found.append(Session("operator", command))
     if hosts or not tests:
         python = subprocess.run(["tools/host-env.sh"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -90,6 +92,12 @@ def sessions(tests: Sequence[str], arguments: Sequence[str]) -> list[Session]:
             command = (*_BESIDE, python.strip(), "-m", "pytest", *part, *arguments)
             found.append(Session(name, command, (("PATH", path),)))
     return found
+
+
+def missing_cluster() -> str:
+    """Why no cluster can be started here, and what would change it; empty where one can."""
+    asked = subprocess.run(["tools/cluster.sh", "find"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return asked.stderr.strip() if asked.returncode else ""
 
 
 def chosen(only: str, quick: bool = False) -> list[str]:
@@ -180,12 +188,15 @@ def main() -> int:
     if options.shuffle is not None:
         arguments += ["--shuffle", str(options.shuffle)]
     started = time.monotonic()
-    codes, results = run_side_by_side(sessions(chosen(options.only, options.quick), arguments), options.work)
+    tests, missing = chosen(options.only, options.quick), missing_cluster()
+    codes, results = run_side_by_side(sessions(tests, arguments, not missing), options.work)
     failed = [result.name for result in results if result.outcome == "failed"]
     flaky = repeated(failed, arguments, options.work) if options.repeat and failed else []
     if options.record_times:
         seconds = times.by_module((result.name, result.seconds) for result in results)
         times.TIMES.write_text(json.dumps(seconds, indent=1) + "\n")
+    if missing and not tests:
+        print(f"\n{CLUSTER} is left out: {missing.removeprefix('error: ')}")
     print(report(results, time.monotonic() - started, flaky))
     return exit_code(codes, results, flaky)
 

@@ -9,9 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from infra.paths import ROOT
 from tests.suite import defects, examples
-from tests.suite.__main__ import Result, chosen, command_for, exit_code, report, sessions
+from tests.suite.__main__ import Result, chosen, command_for, exit_code, missing_cluster, report, sessions
 from tests.suite.plugin import sample
 from tests.suite.times import by_module
 
@@ -94,6 +96,18 @@ def test_all_tests_of_hosts_run_and_each_once() -> None:
     _, launches, others = (session.command for session in sessions([], []))
     assert launches[-2:] == ("pytest", "tests/training/test_launch.py")
     assert others[-3:] == ("pytest", "tests/training", "--ignore=tests/training/test_launch.py")
+
+
+def test_tests_of_a_cluster_run_where_one_can_be_started() -> None:
+    folders = ("tests/unit", "tests/engine")
+    for has_cluster, every in ((False, folders), (True, (*folders, "tests/cluster"))):
+        operator = sessions([], [], has_cluster)[0]
+        assert tuple(word for word in operator.command if word.startswith("tests/")) == every
+
+
+def test_where_no_cluster_is_built_what_builds_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLIPWAY_CACHE", str(tmp_path))
+    assert "is not built on this machine; tools/cluster.sh builds it" in missing_cluster()
 
 
 def test_the_quick_suite_is_the_unit_tests_unless_others_are_named() -> None:

@@ -1,0 +1,144 @@
+"""The emulated cluster: the real scheduler and controllers of Kubernetes and JobSet, on nodes as GKE makes them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+from kubernetes.client import ApiException
+
+from infra.emulators.cluster.processes import processes_of
+from tests.cluster.emulator import Emulator, emulate
+from tests.cluster.jobsets import TOLERATED, Namespace, jobset, queue
+from tests.engine.project import until
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    """Two slices of four hosts; when all is tested it ends as Ctrl-C ends it, and leaves nothing that runs."""
+    state = tmp_path_factory.mktemp("cluster")
+    with emulate(state, "--pool", "v6e-16", "--pool", "v6e-16", "--kueue") as emulator:
+        yield emulator
+        emulator.process.send_signal(signal.SIGINT)
+        assert emulator.process.wait() == 0
+    assert processes_of(state) == []
+
+
+@pytest.fixture
+def namespace(cluster: Emulator) -> Iterator[Namespace]:
+    """Of one test; what it has declared is gone when the next one begins, which has the same nodes."""
+    name = f"test-{next(_NUMBERS)}"
+    cluster.kubectl("create", "namespace", name)
+    made = Namespace(cluster.kubeconfig, name)
+    yield made
+    made.clear()
+
+
+def test_its_lines_say_what_it_has_and_how_to_look_at_it(cluster: Emulator) -> None:
+    assert cluster.said["nodes"] == "1 in default-pool, 4 in v6e-16-0, 4 in v6e-16-1"
+    listed = [line.split() for line in cluster.run(cluster.said["there"].split()).splitlines()]
+    assert [(row[0], row[1], row[-1]) for row in listed[:3]] == [
+        ("NAME", "STATUS", "GKE-NODEPOOL"),
+        ("gke-slipway-default-pool-0", "Ready", "default-pool"),
+        ("gke-slipway-v6e-16-0-0", "Ready", "v6e-16-0"),
+    ]
+
+
+def test_it_listens_on_loopback_alone(cluster: Emulator) -> None:
+    parts = processes_of(cluster.state)
+    assert {each.name() for each in parts} >= {"etcd", "kube-apiserver", "kube-scheduler", "jobset", "kueue", "kwok"}
+    listening = [each.laddr for part in parts for each in part.net_connections() if each.status == psutil.CONN_LISTEN]
+    assert len(listening) >= len(parts)
+    assert {address.ip for address in listening} == {"127.0.0.1"}
+
+
+def test_each_slice_of_a_jobset_has_a_pool_of_its_own(namespace: Namespace) -> None:
+    namespace.create(jobset("train", slices=2, hosts=4))
+    until(lambda: namespace.running() == 8, "all pods run")
+    pools = namespace.pools_of_jobs()
+    assert sorted(pools) == ["train-slice-0", "train-slice-1"]
+    assert sorted(pools.values(), key=sorted) == [{"v6e-16-0"}, {"v6e-16-1"}]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "tolerations", "says"),
+    [
+        (5, TOLERATED, "Insufficient google.com/tpu"),
+        (4, (), "had untolerated taint {google.com/tpu: present}"),
+    ],
+    ids=["pool too small", "taint not tolerated"],
+)
+def test_what_does_not_fit_waits_with_the_schedulers_reason(
+    namespace: Namespace, hosts: int, tolerations: Sequence[dict[str, str]], says: str
+) -> None:
+    namespace.create(jobset("train", slices=1, hosts=hosts, tolerations=tuple(tolerations)))
+    until(namespace.reasons, "a reason")
+    assert says in namespace.reasons()[0]
+
+
+def test_a_field_that_nobody_knows_is_refused_by_name(namespace: Namespace) -> None:
+    declared = jobset("train", slices=1, hosts=4)
+    declared["spec"]["replicatedJob"] = []
+    with pytest.raises(ApiException) as refused:
+        namespace.create(declared)
+    assert refused.value.status == 400
+    assert 'unknown field "spec.replicatedJob"' in json.loads(str(refused.value.body))["message"]
+
+
+def test_the_webhook_of_jobset_refuses_a_name_that_becomes_too_long(namespace: Namespace) -> None:
+    with pytest.raises(ApiException) as refused:
+        namespace.create(jobset("t" * 60, slices=1, hosts=4))
+    assert 'admission webhook "vjobset.kb.io" denied the request' in json.loads(str(refused.value.body))["message"]
+
+
+def test_kueue_keeps_waiting_what_its_queue_has_no_room_for(cluster: Emulator, namespace: Namespace) -> None:
+    cluster.apply(queue("v6e", namespace.name, chips=16))
+    for name in ("first", "second"):
+        declared = jobset(name, slices=1, hosts=4)
+        declared["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "v6e"}
+        namespace.create(declared)
+    until(lambda: namespace.running() == 4, "the pods of one run")
+    until(namespace.waits_in_queue, "the other waits")
+    (reason,) = namespace.waits_in_queue()
+    assert "insufficient unused quota for google.com/tpu in flavor v6e" in reason
+    assert len(namespace.pods()) == 4
+
+
+@pytest.mark.sample(0)  # the controller of Kubernetes that misses pods of a deleted node waits for most of a minute
+def test_a_deleted_node_restarts_the_jobset_which_runs_again_on_its_successor(
+    cluster: Emulator, namespace: Namespace
+) -> None:
+    namespace.create(jobset("train", slices=1, hosts=4))
+    until(lambda: namespace.running() == 4, "all pods run")
+    ((pool,),) = namespace.pools_of_jobs().values()
+    node = f"node/gke-slipway-{pool}-2"
+    successor = cluster.kubectl("get", node, "--output=yaml")
+    cluster.kubectl("delete", node)
+    until(lambda: namespace.status("train").get("restarts") == 1, "the JobSet restarts")
+    cluster.kubectl("create", "--filename=-", given=successor)
+    until(lambda: namespace.running() == 4, "all pods run again")
+
+
+@pytest.mark.sample(0)  # two starts
+def test_a_state_is_kept_and_no_part_outlives_the_command_however_it_ends(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with emulate(state, "--pool", "v5e-4") as emulator:
+        emulator.kubectl("create", "namespace", "kept")
+        emulator.process.send_signal(signal.SIGTERM)
+        assert emulator.process.wait() == 0
+        assert processes_of(state) == []
+
+    with emulate(state) as emulator:
+        names = emulator.kubectl("get", "nodes,namespaces", "--output=name").split()
+        assert {"namespace/kept", "node/gke-slipway-v5e-4-0-0"} <= set(names)
+        parts = processes_of(state)
+        emulator.process.kill()
+        psutil.wait_procs(parts, timeout=600)
+        assert processes_of(state) == []
