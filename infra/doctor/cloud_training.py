@@ -8,6 +8,7 @@ from functools import partial
 from infra import names
 from infra.artifacts.opening import open_store
 from infra.artifacts.store import NoBucketError, StoreError
+from infra.bucket_places import data_bucket_problem
 from infra.google_cloud.google_project import GoogleProject
 from infra.preview import quota
 from infra.preview.quota import QuotaNeed
@@ -61,5 +62,8 @@ def _foundation(settings: CloudTrainingSettings) -> Finding:
 
 def _bucket(settings: CloudTrainingSettings, key: str, bucket: str, project: GoogleProject) -> Finding:
     location = project.bucket_location(bucket)
-    problem = names.bucket_problem(key, bucket, location, settings.place)
+    if key == "data":
+        problem = data_bucket_problem(bucket, [location.lower()], settings.place)
+    else:
+        problem = names.bucket_problem(key, bucket, location, settings.place)
     return wrong(key, problem) if problem else ok(key, f"gs://{bucket} is in {location.lower()}")

@@ -26,6 +26,7 @@ def findings(stack: str | None) -> Iterator[Finding]:
     yield this_machine.environment_finding()
     yield from this_machine.locks_findings(settings)
     yield this_machine.plugin_finding(settings)
+    yield from this_machine.kubernetes_plugin_findings(settings)
     if isinstance(settings, Settings):
         yield this_machine.wheelhouse_finding(settings)
     yield this_machine.stack_lock_finding(stack)

@@ -11,7 +11,7 @@ from pathlib import Path
 from infra import emulated
 from infra.artifacts.layout import wheelhouse_key
 from infra.artifacts.store import LocalStore
-from infra.engine import google_plugin, locks, wrapper
+from infra.engine import google_plugin, kubernetes_plugin, locks, wrapper
 from infra.host_software import derive
 from infra.host_software.wheels.locks import STABLE, LockError, lock_path, read_lock
 from infra.paths import ARTIFACTS, ROOT, TRAINING, UV
@@ -128,6 +128,16 @@ def plugin_finding(settings: StackSettings | None) -> Finding:
     if choice.official or settings:
         return ok("plugin", "ours" + (f", and Google's, {choice.official}" if choice.official else "") + others)
     return ok("plugin", f"ours; Google's is not installed, which `up` of a foundation needs: {install}{others}")
+
+
+def kubernetes_plugin_findings(settings: StackSettings | None) -> Iterator[Finding]:
+    """Only of a stack that declares something in Kubernetes. Its stand-in applies too, so nothing has to be done."""
+    if settings is None or kubernetes_plugin.NAME not in registry.of(settings.target).plugins:
+        return
+    choice = kubernetes_plugin.choose(os.environ)
+    others = "".join(f"; {sentence}" for sentence in choice.passed_over)
+    missing = f"Pulumi's is not installed, and its stand-in applies; to have it: .venv/bin/{kubernetes_plugin.INSTALL}"
+    yield ok("plugin of Kubernetes", (f"Pulumi's, {choice.official}" if choice.official else missing) + others)
 
 
 def wheelhouse_finding(settings: Settings) -> Finding:

@@ -4,30 +4,28 @@ Owns: where the engine looks for the plugin, the environment in which it takes t
 notices. Refuses to own: when a notice is due (infra/engine/wrapper.py knows the command and the stack), and which
 version an executable has (plugin_version.py). Standard library only: it runs at every command.
 
-An executable on PATH wins over an installed plugin, and an installed one counts only if its version equals the SDK's
-(GetPluginPath and SelectCompatiblePlugin of the engine). So the stand-in is there only where Google's plugin is not,
-last on PATH, or first where something else has the plugin's name.
+The engine would take what is first on PATH, and an installed plugin only of the SDK's version (plugin_places.py). So
+the stand-in is there only where Google's plugin is not, last on PATH, or first where something else has the plugin's
+name.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from infra.engine import home, plugin_version
+from infra.engine import home, plugin_places, plugin_version
+from infra.engine.plugin_places import Choice
 from infra.google_login import LOGIN_COMMAND
 from infra.paths import ROOT
 
 NAME = "gcp"
-EXECUTABLE = f"pulumi-resource-{NAME}"
+EXECUTABLE = plugin_places.executable(NAME)
 DIRECTORY = ROOT / "infra" / "standins"
 CHOSEN = DIRECTORY / "google"  # its executable becomes Google's plugin, the one that PLUGIN names
+_OURS = (DIRECTORY, CHOSEN)
 PLUGIN, UNASKED = "SLIPWAY_GOOGLE_PLUGIN", "SLIPWAY_GOOGLE_UNASKED"
 PLACEHOLDER_TOKEN = "placeholder-no-account"
-_IGNORES_PATH = "PULUMI_IGNORE_AMBIENT_PLUGINS"
 _CREDENTIALS = (
     "GOOGLE_OAUTH_ACCESS_TOKEN",
     "GOOGLE_APPLICATION_CREDENTIALS",
@@ -36,14 +34,6 @@ _CREDENTIALS = (
     "GCLOUD_KEYFILE_JSON",
 )
 _GOOGLES_MACHINE = Path("/sys/class/dmi/id/product_name")
-
-
-@dataclass(frozen=True)
-class Choice:
-    """official: Google's plugin, None where the stand-in serves. passed_over: a sentence on each other file."""
-
-    official: Path | None
-    passed_over: tuple[str, ...] = ()
 
 
 def choose(environment: Mapping[str, str], version: str) -> Choice:
@@ -58,23 +48,9 @@ def choose(environment: Mapping[str, str], version: str) -> Choice:
 
 
 def _candidates(environment: Mapping[str, str], version: str) -> Iterator[Path]:
-    if environment.get(_IGNORES_PATH, "").lower() not in ("1", "true"):
-        seen = set[Path]()
-        for folder in _path(environment):
-            executable = shutil.which(EXECUTABLE, path=folder)
-            if executable and Path(executable).resolve() not in seen:
-                seen.add(Path(executable).resolve())
-                yield Path(executable)
-    installed = home.pulumi_home(environment) / "plugins" / f"resource-gcp-v{version}"
-    complete = not installed.with_name(installed.name + ".partial").exists()
-    if complete and os.access(installed / EXECUTABLE, os.X_OK):
-        yield installed / EXECUTABLE
-
-
-def _path(environment: Mapping[str, str]) -> list[str]:
-    """The folders on PATH, without our own."""
-    parts = environment.get("PATH", os.defpath).split(os.pathsep)
-    return [part for part in parts if part and Path(part) not in (DIRECTORY, CHOSEN)]
+    yield from plugin_places.on_path(environment, NAME, _OURS)
+    if found := plugin_places.installed(environment, NAME, version):
+        yield found
 
 
 # --- the environment in which the engine takes the chosen one ---
@@ -82,20 +58,13 @@ def _path(environment: Mapping[str, str]) -> list[str]:
 
 def with_stand_in(environment: Mapping[str, str], first: bool = False) -> dict[str, str]:
     """The environment in which the engine finds the stand-in. first: something else on PATH has the plugin's name."""
-    path = _path(environment)
-    ordered = [str(DIRECTORY), *path] if first else [*path, str(DIRECTORY)]
-    return _with_path(environment, ordered)
+    return plugin_places.with_stand_in(environment, DIRECTORY, _OURS, first)
 
 
 def with_official(environment: Mapping[str, str], plugin: Path) -> dict[str, str]:
     """The environment in which the engine starts this plugin, also where it would not choose it by itself."""
-    return _with_path(environment, [str(CHOSEN), *_path(environment)]) | {PLUGIN: str(plugin)}
-
-
-def _with_path(environment: Mapping[str, str], path: list[str]) -> dict[str, str]:
-    """Sets PATH, and lets the engine look for plugins on it even if it was told not to."""
-    rest = {name: value for name, value in environment.items() if name != _IGNORES_PATH}
-    return rest | {"PATH": os.pathsep.join(path)}
+    path = [str(CHOSEN), *plugin_places.path_without(environment, _OURS)]
+    return plugin_places.with_path(environment, path) | {PLUGIN: str(plugin)}
 
 
 def with_choice(environment: Mapping[str, str], choice: Choice) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Which version an executable with the name of Google's plugin has; its answer is remembered for the next time.
+"""Which version an executable with the name of an official plugin has; its answer is remembered for the next time.
 
 Owns the memory: one file in .slipway, an answer per path, good as long as the executable has the same size and time.
 Another process asks the executable, since that needs gRPC (ask_plugin_version.py). Standard library only: this runs at

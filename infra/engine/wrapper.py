@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from infra import emulated
-from infra.engine import google_endpoints, google_plugin
+from infra.engine import google_endpoints, google_plugin, kubernetes_plugin
 from infra.engine.command_line import BACKEND_COMMANDS, PREVIEWS, Command, local_name, parse
 from infra.engine.home import credentials_path, selected_stack
 from infra.engine.locks import explain, find_process, holder_is_gone, read_locks
@@ -222,7 +222,8 @@ def prepare(arguments: Sequence[str], environment: Mapping[str, str], root: Path
         make_stack_ready(command, ready, root, directory, project)
     named = stack_name(command, environment, root, project)
     states = None if chosen else stack_states(state_directory(root), project, named)
-    return with_googles(command, Start(engine, ready), read_text(root / STACKS / f"Pulumi.{named}.yaml"), states)
+    stack = read_text(root / STACKS / f"Pulumi.{named}.yaml")
+    return with_kubernetes(command, with_googles(command, Start(engine, ready), stack, states), stack)
 
 
 def make_stack_ready(command: Command, environment: Mapping[str, str], root: Path, engine: Path, project: str) -> None:
@@ -243,7 +244,7 @@ def make_stack_ready(command: Command, environment: Mapping[str, str], root: Pat
         create_stack(root, engine, environment, project, stack)
 
 
-# --- what takes the place of Google ---
+# --- what takes the place of Google, and of Pulumi's plugins ---
 
 
 def with_googles(command: Command, start: Start, stack: str, states: Sequence[Path] | None = ()) -> Start:
@@ -275,6 +276,19 @@ def with_googles(command: Command, start: Start, stack: str, states: Sequence[Pa
         notes.append(google_plugin.UNASKED_NOTICE)
         environment = google_plugin.without_asking_google(environment, choice.official)
     return replace(start, environment=environment, notices=_notes(notes))
+
+
+def with_kubernetes(command: Command, start: Start, stack: str) -> Start:
+    """Choose the plugin for what is declared in Kubernetes, where the stack may declare any, and note a stand-in.
+
+    stack: as above.
+    """
+    target = registry.named(stack_target(stack))
+    if not command.starts_providers or (target and kubernetes_plugin.NAME not in target.plugins):
+        return start
+    choice = kubernetes_plugin.choose(start.environment)
+    environment = kubernetes_plugin.with_choice(start.environment, choice)
+    return replace(start, environment=environment, notices=(*start.notices, *_notes(kubernetes_plugin.notices(choice))))
 
 
 def _refuse(problem: str | None) -> None:
