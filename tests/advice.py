@@ -34,6 +34,12 @@ RUNS = {
         "slipway gc",
         "slipway gc --delete",
     ),
+    "tests/engine/test_gc_command.py::test_text_that_no_run_of_anybody_names_goes_from_the_data_bucket": (
+        "slipway gc --data --delete",
+    ),
+    "tests/engine/test_gc_command.py::test_what_a_colleague_uses_is_kept_until_it_is_forgotten": (
+        "slipway gc --forget",
+    ),
     "tests/engine/test_google_plugin.py::test_the_plugin_is_found_where_the_engine_installs_it": (
         "pulumi plugin install",
     ),

@@ -1,4 +1,4 @@
-"""What tests see of the machine they run on: no plugin of Google's, no setting of Slipway's, Pulumi's or Google's.
+"""What tests see of the machine they run on: no official plugin, no setting of Slipway's, Pulumi's or Google's.
 
 Without it a plugin on PATH would be started by tests, and `up` with it; and a variable of somebody's shell would let
 them pass or fail. Standard library only: the hosts' environment uses it too.
@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import MutableMapping
 from pathlib import Path
 
-PLUGIN = "pulumi-resource-gcp"
-PREFIXES = ("CLOUDSDK_", "GCE_", "GCLOUD_", "GOOGLE_", "PULUMI_", "SLIPWAY_", "STORAGE_EMULATOR_")
+PLUGINS = ("pulumi-resource-gcp", "pulumi-resource-kubernetes")
+PREFIXES = ("CLOUDSDK_", "GCE_", "GCLOUD_", "GOOGLE_", "KUBECONFIG", "PULUMI_", "SLIPWAY_", "STORAGE_EMULATOR_")
 # Where tools are kept, which Python the hosts have, whether golden files are written: of the test run itself.
 KEPT = frozenset(
     (
@@ -36,10 +36,10 @@ def clean(environment: MutableMapping[str, str], scratch: Path | None = None) ->
 
 def _without_plugin(folder: str, scratch: Path) -> str:
     """The same folder, or one of links to everything else in it."""
-    if not os.path.lexists(Path(folder, PLUGIN)):
+    if not any(os.path.lexists(Path(folder, plugin)) for plugin in PLUGINS):
         return folder
     links = Path(tempfile.mkdtemp(dir=scratch))
     for tool in Path(folder).iterdir():
-        if tool.name != PLUGIN:
+        if tool.name not in PLUGINS:
             (links / tool.name).symlink_to(tool.resolve())
     return str(links)

@@ -33,6 +33,7 @@ def build_command(
     python_archive: Annotated[
         str | None, typer.Option(help=f"A relocatable CPython 3.12 as tar.gz, or `{LOCKED}`: the locked release.")
     ] = None,
+    mounts: Annotated[bool, typer.Option("--mounts", help="With gcsfuse, for hosts that mount a bucket.")] = False,
     expect: Annotated[str | None, typer.Option(hidden=True, help="The id that a preview has shown.")] = None,
     push_to: Annotated[str | None, typer.Option("--push", help="Also push it to this store.")] = None,
 ) -> None:
@@ -42,7 +43,7 @@ def build_command(
             fail(f"{name} is '{value}'; give one of: {', '.join(allowed)}")
     note_storage_of(push_to or "")
     try:
-        inputs = wheelhouses.inputs_of(platform, channel, overlay, python_archive)
+        inputs = wheelhouses.inputs_of(platform, channel, overlay, python_archive, mounts)
         if expect and inputs.id != expect:
             fail(f"locks, patches or overlay changed since the preview ({expect} is now {inputs.id}); run it again")
         wheelhouses.build_here(inputs)

@@ -35,7 +35,8 @@ def listed(row: Accelerator, region: str, tier: Tier) -> ChipPrice:
     price = row.price(region)
     usd = price and (price.spot_usd if tier is Tier.SPOT else price.on_demand_usd)
     if price is None or usd is None:
-        return ChipPrice(None, f"no source prices {tier} {row.family} in {region}; {remedy}")
+        there = "" if region == "-" else f" in {region}"
+        return ChipPrice(None, f"no source prices {tier} {row.family}{there}; {remedy}")
     date = price.source.date or (f"read {price.source.read}" if price.source.read else "date unknown")
     return ChipPrice(usd, f"{price.source.title.partition(' catalogs')[0]}, {date}")
 

@@ -7,6 +7,7 @@ nobody knows before asking.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Annotated
 
@@ -98,7 +99,8 @@ class CloudTrainingSettings(CloudSettings, Terms):
     def places(self) -> Places:
         """In the foundation's buckets, of which the stack may name others."""
         names = self.names
-        return self.placed(f"gs://{names.artifacts_bucket}", f"gs://{names.checkpoints_bucket}/{self.stack}")
+        placed = self.placed(f"gs://{names.artifacts_bucket}", f"gs://{names.checkpoints_bucket}/{self.stack}")
+        return dataclasses.replace(placed, region=self.place)
 
     @property
     def buckets_named(self) -> dict[str, str]:

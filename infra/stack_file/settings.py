@@ -148,6 +148,11 @@ class Workload(_Frozen):
     hosts_have_python: ClassVar[bool] = True  # 3.12, before anything is installed
 
     @property
+    def hosts_mount_data(self) -> bool:
+        """Whether hosts read the text where it lies, in a bucket."""
+        return False
+
+    @property
     def row(self) -> Accelerator:
         return hardware.find(self.accelerator)
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 class Places:
     """artifacts: where `up` writes wheels and bundles. artifacts_on_hosts: where hosts read them, which may be another
     way to the same files. runs: holds a directory for each run. data: holds prepared text, each below its content;
-    empty where hosts cannot read any. data_on_hosts: likewise, where hosts have it without copying it from there.
+    empty where hosts cannot read any. data_on_hosts: likewise, where hosts have it without copying it from there;
+    data_is_mounted: because they mount what holds it. region: where the hosts are; empty on this machine.
     """
 
     artifacts: str
@@ -18,6 +19,8 @@ class Places:
     runs: str
     data: str = ""
     data_on_hosts: str = ""
+    data_is_mounted: bool = False
+    region: str = ""
 
 
 def in_bucket(location: str) -> bool:

@@ -15,6 +15,7 @@ from infra.targets.contract import PaidContract, TargetContract
 class Target(StrEnum):
     LOCAL = "local"
     TPU_VM = "tpu-vm"
+    KUBERNETES = "kubernetes"
     FOUNDATION = "foundation"
 
     @property

@@ -29,7 +29,8 @@ from infra.preview.fit.verdict import FitVerdict, Traffic, VerdictError, from_te
 from infra.preview.stack_plan import decide
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.settings import FitCheck, SettingsError, any_from_file, from_file, stack_names
+from infra.stack_file.settings import FitCheck, SettingsError, any_from_file, every, from_file, stack_names
+from infra.stack_file.terms import Terms
 from infra.targets.local.settings import LocalSettings
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
@@ -456,7 +457,7 @@ def test_the_command_answers_from_what_is_known() -> None:
     assert 7 < document["peak_gib"] < 8 and document["estimate"]["step_s"] > 0
     code, shown = slipway("--all", "--json")
     assert code == 0
-    assert [row["stack"] for row in json.loads(shown)] == SIZES
+    assert [row["stack"] for row in json.loads(shown)] == [each.stack for each in every(Terms)]
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from infra.preview.stack_plan import decide, facts_of
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_text, stack_names
+from infra.targets.kubernetes.settings import KubernetesSettings
 from infra.targets.local.settings import LocalSettings
 from infra.targets.registry import Target
 from infra.targets.tpu_vm.plan import host_script, request_inputs, requested
@@ -51,7 +52,7 @@ def tpu_settings(stack: str) -> TpuVmSettings:
 
 @pytest.mark.parametrize("stack", stack_names())
 def test_a_stack_is_named_after_its_content(stack: str) -> None:
-    """`[<target>-]<accelerator>[x<slices>][.<variant>]`; local and foundation are named alone."""
+    """`[<cluster>-]<accelerator>[x<slices>][.<variant>]`; local and foundation are named alone."""
     content = any_from_file(stack)
     name, _, variant = stack.partition(".")
     lines = (STACKS / f"Pulumi.{stack}.yaml").read_text().splitlines()
@@ -60,8 +61,12 @@ def test_a_stack_is_named_after_its_content(stack: str) -> None:
     if content.target in (Target.LOCAL, Target.FOUNDATION):
         assert name == content.target
         return
-    assert isinstance(content, TpuVmSettings)
-    assert name == content.accelerator + (f"x{content.slices}" if content.slices > 1 else "")
+    assert isinstance(content, TpuVmSettings | KubernetesSettings)
+    size = content.accelerator + (f"x{content.slices}" if content.slices > 1 else "")
+    if isinstance(content, KubernetesSettings):
+        assert name.partition("-")[2] == size
+        return
+    assert name == size
     assert variant == ("" if content.tier is Tier.ON_DEMAND else content.tier)
 
 
@@ -217,7 +222,7 @@ def test_stack_new_writes_one_that_previews_and_never_overwrites(
         (["v5p-512"], "a stack of target tpu-vm needs --zone; v5p-512 is in: us-central1-a, us-east5-a"),
         (["cpu-8", "--target", "local", "--zone", "us-east5-a"], "a stack of target local has no zones; leave --zone"),
         (["cpu-8", "--target", "local", "--set", "ownr=me"], "unknown key 'ownr'"),
-        (["v5p-512", "--target", "moon"], "target 'moon' is none; write one of: local, tpu-vm, foundation"),
+        (["v5p-512", "--target", "moon"], "target 'moon' is none; write one of: local, tpu-vm, kubernetes, foundation"),
     ):
         refused = CliRunner().invoke(app, ["stack", "new", *wrong])
         assert refused.exit_code == 2

@@ -145,7 +145,7 @@ def test_a_guard_asks_only_where_its_stack_was_made(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_google_project_is_asked_once_of_each_target_that_bills_there() -> None:
-    (tpu_vm,) = registry.paid().values()
+    tpu_vm = registry.paid()["tpu-vm"]
     stacks = [each for each in every(Terms) if each.billed_in == PLACEHOLDER_PROJECT]
     assert len(stacks) > 1
     assert billed_places.of(stacks) == billed_places.named(PLACEHOLDER_PROJECT, stacks) == [(tpu_vm, "my-project")]

@@ -1,0 +1,58 @@
+"""Target `kubernetes`: a JobSet in a cluster that exists already, whoever's it is. Not run on real hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from infra.targets.contract import PaidContract
+
+if TYPE_CHECKING:
+    from infra.preview.stack_plan import TrainingPlan
+    from infra.targets.billed import Billed
+    from infra.targets.hosts import Hosts
+    from infra.targets.kubernetes.settings import KubernetesSettings
+    from infra.targets.needs import Finding
+    from training.run_spec import RunSpec
+
+
+class Kubernetes(PaidContract["KubernetesSettings", "TrainingPlan[KubernetesSettings]"]):
+    plugins = frozenset(("kubernetes",))
+
+    def settings(self) -> type[KubernetesSettings]:
+        from infra.targets.kubernetes.settings import KubernetesSettings
+
+        return KubernetesSettings
+
+    def declare(self, plan: TrainingPlan[KubernetesSettings]) -> None:
+        from infra.targets.kubernetes.declare import declare
+
+        declare(plan)
+
+    def notices(self, settings: KubernetesSettings, spec: RunSpec | None) -> tuple[str, ...]:
+        from infra.targets.kubernetes import plan
+
+        return plan.notices(settings)
+
+    def on_this_machine(self, settings: KubernetesSettings) -> Sequence[Finding]:
+        from infra.targets.kubernetes import doctor
+
+        return doctor.findings(settings)
+
+    def hosts(self, stack: str) -> Hosts:
+        from infra.targets.kubernetes.hosts import KubernetesHosts
+
+        return KubernetesHosts(stack)
+
+    def billed(self, place: str, say: Callable[[str], None]) -> Sequence[Billed]:
+        from infra.targets.kubernetes import jobs
+
+        return jobs.billed(place)
+
+    def remove(self, names: Collection[str], say: Callable[[str], None]) -> Sequence[str]:
+        from infra.targets.kubernetes import jobs
+
+        return jobs.remove(names)
+
+
+TARGET = Kubernetes()

@@ -1,0 +1,80 @@
+"""What a stack of target `kubernetes` needs of this machine and its cluster, for `slipway doctor`. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from infra.pods.cluster import Cluster
+from infra.pods.pod_group import JobKind
+from infra.targets.errors import TargetError
+from infra.targets.kubernetes import jobs
+from infra.targets.kubernetes.settings import KubernetesSettings, bare_group
+from infra.targets.needs import Finding, not_asked, ok, wrong
+
+
+def findings(settings: KubernetesSettings) -> Sequence[Finding]:
+    try:
+        cluster = Cluster(settings.context)
+        version = cluster.get("/version")["gitVersion"]
+    except TargetError as error:
+        return (wrong("cluster", str(error)), not_asked("namespace", "the cluster cannot be asked"))
+    reached = ok("cluster", f"context {settings.context} leads to Kubernetes {version}")
+    try:
+        return (reached, *_of_namespace(cluster, settings))
+    except TargetError as error:
+        return (reached, wrong("namespace", str(error)))
+
+
+def _of_namespace(cluster: Cluster, settings: KubernetesSettings) -> Iterator[Finding]:
+    place = f"/api/v1/namespaces/{settings.namespace}"
+    if cluster.find(place) is None:
+        yield wrong(
+            "namespace", f"there is no {settings.namespace}; run: kubectl create namespace {settings.namespace}"
+        )
+        return
+    yield ok("namespace", f"{settings.namespace} is there")
+    if settings.job_kind is JobKind.JOBSET:
+        yield _job_set(cluster, settings)
+    for secret in sorted(
+        {*settings.pull_secrets, *(one.partition("/")[0] for one in settings.secret_variables.values())}
+    ):
+        there = cluster.find(f"{place}/secrets/{secret}")
+        yield ok("secret", f"{secret} is there") if there else wrong("secret", f"{settings.namespace} has no {secret}")
+    if settings.shared_claim:
+        claim = cluster.find(f"{place}/persistentvolumeclaims/{settings.shared_claim}")
+        yield _claim(settings.shared_claim, claim)
+    yield _nodes(cluster, settings)
+
+
+def _job_set(cluster: Cluster, settings: KubernetesSettings) -> Finding:
+    if cluster.find(jobs.path(settings.namespace, "JobSet")) is not None:
+        return ok("JobSet", "the cluster has it")
+    return wrong("JobSet", "the cluster does not have it; install it (jobset.sigs.k8s.io), or write `job_kind: job`")
+
+
+def _claim(name: str, found: dict[str, Any] | None) -> Finding:
+    if found is None:
+        return wrong("shared", f"there is no PersistentVolumeClaim {name}")
+    modes: list[str] = found["spec"]["accessModes"]
+    if "ReadWriteMany" not in modes:
+        return wrong("shared", f"{name} is {', '.join(modes)}; pods on several nodes need ReadWriteMany")
+    return ok("shared", f"{name} is there, ReadWriteMany")
+
+
+def _nodes(cluster: Cluster, settings: KubernetesSettings) -> Finding:
+    """Whether as many nodes as there are pods could ever have them, whatever runs there now."""
+    asked = bare_group(settings)
+    selector = ",".join(f"{key}={value}" for key, value in asked.node_labels.items())
+    nodes = cluster.get("/api/v1/nodes", {"labelSelector": selector} if selector else {})["items"]
+    fit = [
+        node
+        for node in nodes
+        if all(int(node["status"]["allocatable"].get(name, 0)) >= count for name, count in asked.resources.items())
+    ]
+    each = ", ".join(f"{count} {name}" for name, count in asked.resources.items())
+    which = f"nodes with {selector}" if selector else "nodes"
+    said = f"{len(fit)} of {len(nodes)} {which} have {each}; the run wants {asked.hosts}"
+    if len(fit) < asked.hosts:
+        return wrong("nodes", f"{said}; pods wait until the cluster has more")
+    return ok("nodes", said)

@@ -1,0 +1,159 @@
+"""Target kubernetes through the real engine against the real API server: what `up` makes, changes and leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.artifacts.layout import wheelhouse_key
+from infra.emulators.cluster.nodes import POOL
+from infra.host_software.derive import wheelhouse
+from infra.paths import ROOT
+from infra.stack_file.settings import check
+from infra.targets.kubernetes.settings import KubernetesSettings
+from tests.cluster.emulator import Emulator, emulate
+from tests.engine.clone import Clone, said
+from tests.engine.project import until
+
+STACK = "kwok-a3-mega-2"
+SET = "slipway-kwok-a3-mega-2"
+
+
+@dataclass(frozen=True)
+class OwnCluster:
+    """A cluster with two nodes of eight GPUs, and a clone with a stack for it."""
+
+    cluster: Emulator
+    clone: Clone
+    shared: Path
+
+    def write(self, **changes: Any) -> None:
+        config = yaml.safe_load((ROOT / "stacks" / "Pulumi.eks-h100-2.yaml").read_text())
+        settings = {
+            "context": self.context,
+            "accelerator": "a3-mega-2",
+            "shared_path": str(self.shared),
+            "exclusive_by": POOL,
+            "owner": "ada@example.com",
+        }
+        config["config"] |= {f"slipway:{key}": value for key, value in (settings | changes).items()}
+        (self.clone.directory / "stacks" / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump(config))
+
+    @property
+    def context(self) -> str:
+        return str(yaml.safe_load(self.cluster.kubeconfig.read_text())["current-context"])
+
+    def get(self, *what: str) -> list[dict[str, Any]]:
+        return json.loads(self.cluster.kubectl("get", *what, "--namespace=default", "--output=json"))["items"]
+
+    def status(self) -> dict[str, Any]:
+        return self.clone.status(STACK)
+
+
+def volume(path: Path) -> list[dict[str, Any]]:
+    """The claim that the shipped stack names, and what it is bound to."""
+    asked = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    size = {"storage": "1Ti"}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "training"},
+            "spec": asked | {"capacity": size, "hostPath": {"path": str(path)}},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "training", "namespace": "default"},
+            "spec": asked | {"resources": {"requests": size}},
+        },
+    ]
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
+    work = tmp_path_factory.mktemp("own")
+    with emulate(work / "cluster", "--pool", "a3-mega-2") as cluster, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+        made = OwnCluster(cluster, Clone.make(work / "clone"), work / "shared")
+        made.write()
+        cluster.apply(volume(made.shared))
+        listing = made.shared / "artifacts" / wheelhouse_key(_wheelhouse(made))
+        listing.parent.mkdir(parents=True)
+        listing.touch()  # nothing of it is ever installed: the nodes are pretended
+        yield made
+
+
+def _wheelhouse(own: OwnCluster) -> str:
+    text = (own.clone.directory / "stacks" / f"Pulumi.{STACK}.yaml").read_text()
+    config = yaml.safe_load(text)["config"]
+    settings = check(STACK, {key.removeprefix("slipway:"): value for key, value in config.items()})
+    assert isinstance(settings, KubernetesSettings)
+    return wheelhouse(settings, settings.row.platform).id
+
+
+def test_a_run_in_a_cluster_from_nothing_to_nothing(own: OwnCluster) -> None:
+    """One life: previewed, made, unchanged, looked at, stopped, started, changed, taken away."""
+    clone = own.clone
+    first = clone.pulumi("preview", STACK, "--color", "never")
+    assert first.returncode == 0, said(first)
+    assert f"cluster {own.context}, namespace default: 2 pods of python:3.12, 8 nvidia.com/gpu each" in said(first)
+    assert own.get("jobsets") == [], "a preview makes nothing"
+
+    assert (up := clone.pulumi("up", STACK)).returncode == 0, said(up)
+    (made,) = own.get("jobsets")
+    labels = made["metadata"]["labels"]
+    assert (labels["slipway-owner"], labels["slipway-stack"]) == ("ada-example-com", STACK)
+    until(lambda: own.status()["phase"] == "training", "both pods run")
+    hosts = own.status()["hosts"]
+    assert sorted(host["node"] for host in hosts) == [f"gke-slipway-a3-mega-2-0-{i}" for i in range(2)]
+    again = clone.pulumi("preview", STACK, "--expect-no-changes", "--diff", "--color", "never")
+    assert again.returncode == 0, said(again)
+
+    assert (stopped := clone.run("slipway", "stop", STACK)).returncode == 0, said(stopped)
+    assert {host["reason"] for host in own.status()["hosts"]} == {"is suspended"}
+    assert (started := clone.run("slipway", "start", STACK)).returncode == 0, said(started)
+    until(lambda: own.status()["phase"] == "training", "both pods run again")
+
+    own.write(steps=2000)
+    before = {node["metadata"]["name"]: node["metadata"]["uid"] for node in own.get("nodes")}
+    assert (changed := clone.pulumi("up", STACK)).returncode == 0, said(changed)
+    (now,) = own.get("jobsets")
+    assert now["metadata"]["uid"] != made["metadata"]["uid"], "what JobSet cannot change is made anew"
+    assert before == {node["metadata"]["name"]: node["metadata"]["uid"] for node in own.get("nodes")}
+
+    assert (gone := clone.pulumi("destroy", STACK)).returncode == 0, said(gone)
+    assert own.get("jobsets", "--selector=slipway-stack") == own.get("pods") == []
+    kept = own.get("serviceaccounts,configmaps", "--selector=slipway-stack")
+    assert kept == []
+
+
+def test_what_the_cluster_has_no_room_for_waits_with_the_schedulers_reason(own: OwnCluster) -> None:
+    own.write(accelerator="a3-mega-4")
+    assert (up := own.clone.pulumi("up", STACK)).returncode == 0, said(up)
+    wanted = "Insufficient nvidia.com/gpu"
+    until(lambda: any(wanted in host["reason"] for host in own.status()["hosts"]), "the scheduler's reason")
+    assert (gone := own.clone.pulumi("destroy", STACK)).returncode == 0, said(gone)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"context": "nowhere"}, "nowhere"),
+        ({"namespace": "absent"}, 'namespaces "absent" not found'),
+    ],
+)
+def test_what_the_cluster_would_refuse_is_said_by_a_preview(
+    own: OwnCluster, changes: dict[str, Any], sentence: str
+) -> None:
+    own.write(**changes)
+    refused = own.clone.pulumi("preview", STACK, "--color", "never")
+    assert refused.returncode != 0
+    assert sentence in said(refused), said(refused)
+    assert "Traceback" not in said(refused)
