@@ -59,9 +59,11 @@ class Processes:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for process in processes_of(self.directory):
+        left = processes_of(self.directory)
+        for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+        psutil.wait_procs(left, _END_S)
 
     def start(self, component: Component) -> None:
         """Its log begins anew."""
