@@ -30,7 +30,7 @@ def figures() -> list[Figure]:
         _once(clone)  # prepares data and compiles
         seconds, peaks = zip(*[_once(clone) for _ in range(REPETITIONS)], strict=True)
     return [
-        figure("warm_up_to_first_step", seconds, "s", "<= 60"),
+        figure("warm_up_to_first_step", seconds, "s", "<= 10"),
         figure("hosts_peak_memory", peaks, "GiB", "<= 4"),
     ]
 
