@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -119,18 +121,41 @@ def _gc_of_texts(stack: str, delete: bool, min_age: timedelta) -> None:
     named = _texts_in_use(users)
     gone = unused_texts(entries, named, datetime.now(UTC), min_age)
     typer.echo(f"{place}: {len(named)} texts are read by stacks, by what runs, or by runs of which a record is kept")
-    if not gone:
+    offered = [
+        _Offered(
+            text.bytes,
+            text.updated,
+            f"{text.content}, {len(text.entries)} files",
+            lambda text=text: _delete_text(store, text),
+        )
+        for text in gone
+    ]
+    _show_or_delete(offered, "texts", f"slipway gc {stack} --data --delete", delete)
+
+
+@dataclass(frozen=True)
+class _Offered:
+    """What nothing names; `delete` is False where it is gone already, or has come into use since it was listed."""
+
+    bytes: int
+    updated: datetime
+    said: str
+    delete: Callable[[], bool]
+
+
+def _show_or_delete(offered: Sequence[_Offered], what: str, command: str, delete: bool) -> None:
+    if not offered:
         typer.echo("nothing to delete")
         return
-    for text in gone:
-        days = (datetime.now(UTC) - text.updated).days
-        typer.echo(f"{decimal(text.bytes):>12}  {days:>5} days  {text.content}, {len(text.entries)} files")
-    total = f"{len(gone)} texts, {decimal(sum(text.bytes for text in gone))}"
+    now = datetime.now(UTC)
+    for one in offered:
+        typer.echo(f"{decimal(one.bytes):>12}  {(now - one.updated).days:>5} days  {one.said}")
     if not delete:
-        typer.echo(f"{total} would go; delete them with: slipway gc {stack} --data --delete")
+        total = decimal(sum(one.bytes for one in offered))
+        typer.echo(f"{len(offered)} {what}, {total} would go; delete them with: {command}")
         return
-    deleted = [text for text in gone if _delete_text(store, text)]
-    typer.echo(f"deleted {len(deleted)} texts, {decimal(sum(text.bytes for text in deleted))}")
+    deleted = [one.bytes for one in offered if one.delete()]
+    typer.echo(f"deleted {len(deleted)} {what}, {decimal(sum(deleted))}")
 
 
 def _texts_in_use(users: list[Settings]) -> frozenset[str]:
@@ -192,17 +217,10 @@ def _gc(uri: str, delete: bool, min_age: timedelta, asked: list[Asked], runs: li
         typer.echo(f"  in use by {user}, whose last `up` was {(now - last).days} days ago")
     if not asked and uri != str(ARTIFACTS):
         typer.echo("  nobody could be asked what runs with it: what no stack, use or run record names is offered")
-    if not gone:
-        typer.echo("nothing to delete")
-        return
-    for entry in gone:
-        typer.echo(f"{decimal(entry.size):>12}  {(now - entry.updated).days:>5} days  {entry.key}")
-    total = f"{len(gone)} objects, {decimal(sum(entry.size for entry in gone))}"
-    if not delete:
-        typer.echo(f"{total} would go; delete them with: slipway gc {uri}{again} --delete")
-        return
-    deleted = [entry for entry in gone if _delete(store, entry)]
-    typer.echo(f"deleted {len(deleted)} objects, {decimal(sum(entry.size for entry in deleted))}")
+    offered = [
+        _Offered(entry.size, entry.updated, entry.key, lambda entry=entry: _delete(store, entry)) for entry in gone
+    ]
+    _show_or_delete(offered, "objects", f"slipway gc {uri}{again} --delete", delete)
 
 
 def _delete(store: Store, entry: Entry) -> bool:

@@ -76,8 +76,19 @@ def _failure_policy(group: PodGroup) -> Manifest:
     }
 
 
-def _job(group: PodGroup, script: str) -> Manifest:
+def _pod_failure_policy(taken: str) -> Manifest:
+    """taken: what follows where the cluster took a pod away, or told it to stop."""
     exits: Manifest = {"containerName": CONTAINER, "operator": "In"}
+    return {
+        "rules": [
+            {"action": "FailJob", "onExitCodes": exits | {"values": [int(code) for code in _HOPELESS]}},
+            {"action": taken, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            {"action": taken, "onExitCodes": exits | {"values": [int(ExitCode.INTERRUPTED)]}},
+        ]
+    }
+
+
+def _job(group: PodGroup, script: str) -> Manifest:
     return {
         "metadata": {"labels": _labels(group)},
         "spec": {
@@ -85,16 +96,7 @@ def _job(group: PodGroup, script: str) -> Manifest:
             "completions": group.hosts_per_slice,
             "completionMode": "Indexed",
             "backoffLimit": 0,  # a run needs all its hosts: what starts again is the set, together
-            "podFailurePolicy": {
-                "rules": [
-                    {
-                        "action": "FailJob",
-                        "onExitCodes": exits | {"values": [int(code) for code in _HOPELESS]},
-                    },
-                    {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-                    {"action": "FailJob", "onExitCodes": exits | {"values": [int(ExitCode.INTERRUPTED)]}},
-                ]
-            },
+            "podFailurePolicy": _pod_failure_policy("FailJob"),
             "template": {"metadata": {"labels": _labels(group)}, "spec": _pod(group, script)},
         },
     }
@@ -106,17 +108,9 @@ def _alone(group: PodGroup, number: int, script: str) -> Manifest:
     What ends a host ends the others by their own word, so all of them fail: each of `restarts` counts once for each.
     """
     job = _job(group, script)
-    exits: Manifest = {"containerName": CONTAINER, "operator": "In"}
-    hopeless = [int(code) for code in _HOPELESS]
     job["spec"] |= {
         "backoffLimit": group.restarts * group.hosts_per_slice,
-        "podFailurePolicy": {
-            "rules": [
-                {"action": "FailJob", "onExitCodes": exits | {"values": hopeless}},
-                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-                {"action": "Ignore", "onExitCodes": exits | {"values": [int(ExitCode.INTERRUPTED)]}},
-            ]
-        },
+        "podFailurePolicy": _pod_failure_policy("Ignore"),
     }
     template = job["spec"]["template"]
     template["metadata"]["labels"] = _labels(group) | {SLICE_LABEL: str(number)}

@@ -15,7 +15,7 @@ from infra.artifacts.layout import wheelhouse_key
 from infra.emulators.cluster.nodes import POOL
 from infra.host_software.derive import wheelhouse
 from infra.paths import ROOT
-from infra.stack_file.settings import check
+from infra.stack_file.settings import from_text
 from infra.targets.kubernetes.settings import KubernetesSettings
 from tests.cluster.emulator import Emulator, emulate
 from tests.engine.clone import Clone, said
@@ -92,8 +92,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
 
 def _wheelhouse(own: OwnCluster) -> str:
     text = (own.clone.directory / "stacks" / f"Pulumi.{STACK}.yaml").read_text()
-    config = yaml.safe_load(text)["config"]
-    settings = check(STACK, {key.removeprefix("slipway:"): value for key, value in config.items()})
+    settings = from_text(STACK, text)
     assert isinstance(settings, KubernetesSettings)
     return wheelhouse(settings, settings.row.platform).id
 
