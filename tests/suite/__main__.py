@@ -34,8 +34,6 @@ _LAUNCHES = f"{HOSTS}/test_launch.py"  # takes half of the hosts' time, much of 
 OPERATORS = ("tests/unit", "tests/engine")
 CLUSTER = "tests/cluster"  # where a Kubernetes control plane is built, which takes minutes
 _WORKERS = ("-n", "3")  # on two cores: lives of stacks wait for a third of their time
-# Hosts wait less than lives of stacks and have half as much to do: with less weight both end together.
-_BESIDE = ("nice", "-n", "3")
 MOST_REPEATED = 5
 
 
@@ -89,8 +87,7 @@ def sessions(tests: Sequence[str], arguments: Sequence[str], has_cluster: bool =
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         parts = {"hosts": hosts} if hosts else {"launches": [_LAUNCHES], "hosts": [HOSTS, f"--ignore={_LAUNCHES}"]}
         for name, part in parts.items():
-            command = (*_BESIDE, python.strip(), "-m", "pytest", *part, *arguments)
-            found.append(Session(name, command, (("PATH", path),)))
+            found.append(Session(name, (python.strip(), "-m", "pytest", *part, *arguments), (("PATH", path),)))
     return found
 
 
