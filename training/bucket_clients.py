@@ -2,8 +2,10 @@
 
 Three clients speak to it: etils through gcsfs, MaxText and Orbax through google-cloud-storage, TensorStore through its
 own. Left alone, TensorStore tries for 16 minutes and waits for an answer for ever, so that a standstill would end the
-training without a word of the bucket. Owns these limits. Refuses to own what the clients' errors mean
-(training/bucket_errors.py), and credentials, which each client finds as anywhere. Imports no client before it is used.
+training without a word of the bucket. gcsfs would also remember listings, and miss what another thread has written: of
+a checkpoint that was just saved it said that its directory does not exist. Owns these limits. Refuses to own what the
+clients' errors mean (training/bucket_errors.py), and credentials, which each client finds as anywhere. Imports no
+client before it is used.
 """
 
 from __future__ import annotations
@@ -31,7 +33,12 @@ def environment(standstill_s: int) -> dict[str, str]:
     return {
         "TENSORSTORE_CURL_LOW_SPEED_LIMIT_BYTES": "1",
         "TENSORSTORE_CURL_LOW_SPEED_TIME_SECONDS": str(patience(standstill_s).answer_s),
-        "FSSPEC_GCS": json.dumps({"requests_timeout": standstill_s // 2}),  # gcsfs does not try again after it
+        "FSSPEC_GCS": json.dumps(
+            {
+                "requests_timeout": standstill_s // 2,  # gcsfs does not try again after it
+                "use_listings_cache": False,  # one that begins before a write and ends after it would hide it for good
+            }
+        ),
         # Only through the JSON API, as the other two: else gcsfs asks by gRPC of which kind the bucket is.
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
     }

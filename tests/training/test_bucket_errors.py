@@ -150,7 +150,7 @@ def test_a_request_is_given_up_before_a_save_is_called_a_standstill(
 def test_the_other_clients_have_their_limits_from_the_environment() -> None:
     given = environment(60)
     assert given["TENSORSTORE_CURL_LOW_SPEED_TIME_SECONDS"] == "6"
-    assert json.loads(given["FSSPEC_GCS"]) == {"requests_timeout": 30}
+    assert json.loads(given["FSSPEC_GCS"]) == {"requests_timeout": 30, "use_listings_cache": False}
 
 
 @pytest.mark.parametrize("use_ocdbt", [True, False])
