@@ -23,6 +23,7 @@ BENCHMARKS = (
     "preview_foundation",
     "preview_tpu_vm",
     "tpu_requests",
+    "pods",
     "safe_money",
     "bootstrap",
     "booted_host",
