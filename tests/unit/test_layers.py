@@ -88,7 +88,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "rules": (),
     "artifacts": (),
     "vm_hosts": (),
-    "pods": (),
+    "pods": ("stack_file", "host_software", "runs"),
     "stack_file": ("rules",),
     "host_software": ("stack_file", "artifacts"),
     "emulators": ("stack_file", "artifacts", "host_software", "vm_hosts"),
