@@ -23,6 +23,9 @@ from infra.targets.places import Places, in_bucket
 from infra.tiers import Tier
 
 
+FLEX_START_LIMIT_S = 7 * 86_400  # docs.cloud.google.com/tpu/docs/flex-start, read 2026-11-20
+
+
 def _labels(value: dict[str, str]) -> dict[str, str]:
     for key, text in value.items():
         if not names.LABEL_KEY.fullmatch(key) or not names.LABEL_VALUE.fullmatch(text):
@@ -79,6 +82,8 @@ class CloudTrainingSettings(CloudSettings, Terms):
     """Labels of the nodes, beside those of owner and stack."""
     tags: Annotated[tuple[str, ...], AfterValidator(_tags)] = ()
     """Network tags of the nodes."""
+    reservation: Absent[Word] = None
+    """The reservation of tier reserved, by its name, or by its path where another project shares it."""
     host_secrets: tuple[Annotated[str, Field(pattern=f"^{SECRET_NAME.pattern}$"), without(secret_problem)], ...] = ()
     """Secrets of the foundation that hosts read at their start, by name - wandb, huggingface, ..."""
 
@@ -131,7 +136,7 @@ class CloudTrainingSettings(CloudSettings, Terms):
 
     def check_place(self) -> None:
         super().check_place()
-        for rule in (_zone_rule, _spot_rule, _network_rule, _bucket_rule, _places_rule):
+        for rule in (_zone_rule, _spot_rule, _tier_rule, _network_rule, _bucket_rule, _places_rule):
             rule(self)
 
 
@@ -180,7 +185,8 @@ def _spot_rule(settings: CloudTrainingSettings) -> None:
     row, tier = settings.row, settings.tier
     if tier is Tier.SPOT:
         quota, price = row.quota(settings.api), row.price(settings.place)
-        if quota and quota.spot is None:
+        has_spot = price is not None and price.spot_usd is not None
+        if quota and quota.spot is None and not has_spot:
             raise SettingsError(
                 f"tier is 'spot' in {where(settings)}, but no spot {row.name} is known; write on-demand"
             )
@@ -190,6 +196,29 @@ def _spot_rule(settings: CloudTrainingSettings) -> None:
                 f"tier is 'spot' in {where(settings)}, but no spot {row.name} is listed in {settings.place}; choose a "
                 f"region of {has}, or write on-demand, or, if you know better, its price_usd_per_chip_hour"
             )
+
+
+def _tier_rule(settings: CloudTrainingSettings) -> None:
+    tier = settings.tier
+    if tier is Tier.FLEX_START and not 0 < (settings.max_runtime or 0) <= FLEX_START_LIMIT_S:
+        raise SettingsError(
+            f"tier is 'flex-start' in {where(settings)}, which gives a slice for at most 7 days; write how long "
+            f"it is wanted, like `slipway:max_runtime: 24h`"
+        )
+    if settings.reservation and tier not in (Tier.RESERVED, Tier.GUARANTEED):
+        raise SettingsError(
+            f"reservation is '{settings.reservation}' in {where(settings)}, but tier '{tier}' takes none; "
+            f"write `tier: reserved`"
+        )
+
+
+def check_reservation_zone(settings: CloudTrainingSettings, zone: str) -> None:
+    """Raises SettingsError where a reservation in that zone cannot serve the stack."""
+    if settings.zones != (zone,):
+        raise SettingsError(
+            f"reservation is in zone '{zone}', but zones are {', '.join(settings.zones)} in "
+            f"{where(settings)}; write `zones: [{zone}]`: a reservation is of one zone"
+        )
 
 
 def _network_rule(settings: CloudTrainingSettings) -> None:

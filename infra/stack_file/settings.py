@@ -119,8 +119,9 @@ class Workload(_Frozen):
     """What is trained on which slices, wherever those are."""
 
     stack: str
-    accelerator: str
-    """A row of infra/hardware.yaml, spelled as its vendor does; `cpu-8` is 2 hosts x 4 virtual CPU devices."""
+    accelerator: Annotated[str, AfterValidator(hardware.spelled)]
+    """A row of infra/hardware.yaml, spelled as its vendor does or, of TPUs, by its topology (tpu7x-2x2x2 is tpu7x-16);
+    `cpu-8` is 2 hosts x 4 virtual CPU devices."""
     slices: int = Field(1, ge=1, le=512)
     """How many slices of that accelerator train together."""
     steps: int = Field(ge=1, le=100_000_000)

@@ -316,8 +316,8 @@ def test_where_artifacts_are_written_hosts_read_them_and_runs_go_are_keys() -> N
     same = made(artifacts="gs://ours/wheels")
     assert requested(same, decide(same).software).wanted_in == "gs://ours/wheels"
     args = slice_args(plan)
-    assert {args.run.software.wheelhouse.store, args.run.software.bundle.store} == {"gs://ours/wheels"}
-    assert args.run.directory == f"gs://ours/runs/v6e-32/{plan.spec.run_name}"
+    assert {args.prepared.software.wheelhouse.store, args.prepared.software.bundle.store} == {"gs://ours/wheels"}
+    assert args.prepared.run.directory == f"gs://ours/runs/v6e-32/{plan.spec.run_name}"
     assert settings.buckets_named == {"artifacts": "ours", "runs": "ours"}
     assert made(artifacts="gs://ours").places.artifacts_on_hosts == "gs://ours"
 

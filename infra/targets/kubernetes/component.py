@@ -20,7 +20,7 @@ class ClusterRunArgs:
 
     context: str
     guard: StackGuardInputs
-    run: PreparedRunArgs
+    prepared: PreparedRunArgs
     manifests: Sequence[Manifest]
 
 
@@ -30,7 +30,7 @@ class ClusterRun(pulumi.ComponentResource):
     def __init__(self, name: str, args: ClusterRunArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:kubernetes:Run", name, None, opts)
         guard = StackGuard("guard", args.guard, child_after(self))
-        run = prepare_run(args.run, self, guard, guard.identity)
+        run = prepare_run(args.prepared, self, guard, guard.identity)
         # Named after its context: another one is another cluster, where all of it is made anew.
         cluster = pulumi.ProviderResource("kubernetes", args.context, {"context": args.context}, child_after(self))
         declare_objects(args.manifests, self, [guard, *run], cluster, guard.identity)

@@ -17,7 +17,7 @@ def declare(plan: TrainingPlan[KubernetesSettings]) -> None:
     args = ClusterRunArgs(
         context=settings.context,
         guard=StackGuardInputs(settings.target, settings.billed_in, stack_label(settings.stack), settings.owner),
-        run=prepared_run_args(settings, plan.spec, plan.software),
+        prepared=prepared_run_args(settings, plan.spec, plan.software),
         manifests=run_manifests(settings, plan.software),
     )
     ClusterRun(settings.stack, args)

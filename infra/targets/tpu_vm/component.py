@@ -34,7 +34,7 @@ class SliceReady(SlipwayResource[SliceReadyInputs]):
 @dataclass(frozen=True)
 class TpuSliceArgs:
     guard: TpuStackGuardInputs
-    run: PreparedRunArgs
+    prepared: PreparedRunArgs
     request: QueuedResourceInputs  # its `identity` follows from the guard
     ready: SliceReadyInputs  # its request's `identity` and `made` follow from guard and request
 
@@ -49,7 +49,7 @@ class TpuSlice(pulumi.ComponentResource):
     def __init__(self, name: str, args: TpuSliceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:tpu:Slice", name, None, opts)
         guard = TpuStackGuard("guard", args.guard, child_after(self))
-        run = prepare_run(args.run, self, guard, guard.identity)
+        run = prepare_run(args.prepared, self, guard, guard.identity)
         identity = {"identity": guard.identity}
         request = QueuedResource("request", args.request, child_after(self, guard, *run), identity)
         awaited = {"request": vars(args.request) | identity, "made": request.made}

@@ -27,7 +27,7 @@ def slice_args(plan: TrainingPlan[TpuVmSettings]) -> TpuSliceArgs:
         guard=TpuStackGuardInputs(
             settings.project, stack_label(settings.stack), list(settings.zones), settings.owner, request.wanted_in
         ),
-        run=prepared_run_args(settings, plan.spec, software),
+        prepared=prepared_run_args(settings, plan.spec, software),
         request=request,
         ready=SliceReadyInputs(vars(request), "", plan.spec.hosts, settings.wait, settings.wait_deadline),
     )
