@@ -69,7 +69,7 @@ def _words(kind: Kind, urn: str, values: Mapping[str, Any], defaults: Mapping[st
         words.setdefault("name", words["namePrefix"] + digest[:7])
     # a domain-scoped project stands the other way round in an account's address
     words["mailProject"] = ".".join(reversed(words.get("project", "").split(":")))
-    return words | kind.words(values, words)
+    return {**words, **kind.words(values, words)}
 
 
 def _as_outputs(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
