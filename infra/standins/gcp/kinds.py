@@ -2,20 +2,26 @@
 
 Owns: one row per type whose id or outputs other resources are built from; every other type gets a made-up id. Rows
 follow the "Import" and "Attributes" parts of each type's page in the provider's documentation, replaces its ForceNew.
-Refuses to own: inputs and their types (schema.py), and state (store.py).
+Refuses to own: inputs and their types (schema.py), how outputs are made of a row (outputs.py), and state (store.py).
 """
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.providers.input_types import UNKNOWN
-from infra.providers.resource import ResourceError
-from infra.standins.gcp.schema import ListOf, MapOf, ObjectOf, ResourceType, Scalar, Type
+from infra.standins.gcp import gke
+from infra.standins.gcp.schema import ResourceType
+
+# Text with words in braces; an object of such; or a tuple of one, which is filled once for each zone of the nodes.
+type Template = str | tuple[str, ...] | Mapping[str, Template]
+
+
+def _no_words(inputs: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, str]:
+    return {}
+
 
 # Where a thing lies and what it is called cannot be changed, whatever it is.
 _ALWAYS_REPLACED = frozenset(("name", "project", "location", "region", "zone"))
@@ -23,8 +29,9 @@ _ALWAYS_REPLACED = frozenset(("name", "project", "location", "region", "zone"))
 
 @dataclass(frozen=True)
 class Kind:
-    """id and outputs are templates over inputs, provider defaults and `{id}`.
+    """id and outputs are templates over inputs, provider defaults, `{id}` and `words`.
 
+    words: of inputs and of the words there are, more of them.
     replaces: keys whose change replaces the resource, besides _ALWAYS_REPLACED and the keys in its id.
     updates: keys of _ALWAYS_REPLACED that this type can change. widens: ranges of addresses, whose change replaces
     unless the new range holds all of the old. shared: a grant, which two resources may make.
@@ -32,10 +39,11 @@ class Kind:
 
     id: str
     replaces: frozenset[str] = frozenset()
-    outputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    outputs: Mapping[str, Template] = field(default_factory=dict[str, Template])
     updates: frozenset[str] = frozenset()
     widens: frozenset[str] = frozenset()
     shared: bool = False
+    words: Callable[[Mapping[str, Any], Mapping[str, str]], Mapping[str, str]] = _no_words
 
 
 def _compute(path: str, *replaces: str, widens: tuple[str, ...] = (), **outputs: str) -> Kind:
@@ -48,6 +56,8 @@ def _grant(of: str) -> Kind:
 
 
 _IN_LOCATION = "projects/{project}/locations/{location}/"
+_GROUPS = "https://www.googleapis.com/compute/v1/projects/{project}/zones/{zone}/"
+_GROUP = "gke-{clusterPart}-{poolPart}-{groupHash}-grp"
 _KINDS: dict[str, Kind] = {
     "gcp:compute/network:Network": _compute(
         "global/networks/{name}", "autoCreateSubnetworks", "description", networkId="{number}", numericId="{number}"
@@ -66,14 +76,38 @@ _KINDS: dict[str, Kind] = {
         "zones/{zone}/instances/{name}", "bootDisk", "canIpForward", "guestAccelerators", instanceId="{number}"
     ),
     "gcp:compute/resourcePolicy:ResourcePolicy": _compute("regions/{region}/resourcePolicies/{name}", "workloadPolicy"),
-    "gcp:container/cluster:Cluster": Kind(
+    gke.CLUSTER: Kind(
         _IN_LOCATION + "clusters/{name}",
         frozenset(("network", "subnetwork", "ipAllocationPolicy", "initialNodeCount")),
-        {"endpoint": "192.0.2.1", "selfLink": "https://container.googleapis.com/v1/{id}"},
+        {
+            "controlPlaneEndpointsConfig": {
+                "dnsEndpointConfig": {"endpoint": "gke-{urnHash}-{number}.{region}.gke.goog"},
+            },
+            "endpoint": "{endpoint}",
+            "labelFingerprint": "{urnHash}",
+            "masterAuth": {"clientCertificate": "", "clientKey": "", "clusterCaCertificate": "{certificate}"},
+            "masterVersion": "{version}",
+            "nodeLocations": ("{zone}",),
+            "nodeVersion": "{version}",
+            "privateClusterConfig": {"privateEndpoint": "{privateEndpoint}", "publicEndpoint": "{publicEndpoint}"},
+            "selfLink": "https://container.googleapis.com/v1/{id}",
+            "servicesIpv4Cidr": "34.118.224.0/20",
+        },
+        words=gke.cluster_words,
     ),
-    "gcp:container/nodePool:NodePool": Kind(
-        _IN_LOCATION + "clusters/{cluster}/nodePools/{name}",
-        frozenset(("placementPolicy", "queuedProvisioning", "initialNodeCount", "maxPodsPerNode")),
+    gke.POOL: Kind(
+        _IN_LOCATION + "clusters/{clusterName}/nodePools/{name}",
+        frozenset(("cluster", "placementPolicy", "queuedProvisioning", "initialNodeCount", "maxPodsPerNode")),
+        {
+            "initialNodeCount": "{initialNodeCount}",
+            "instanceGroupUrls": (_GROUPS + "instanceGroupManagers/" + _GROUP,),
+            "managedInstanceGroupUrls": (_GROUPS + "instanceGroups/" + _GROUP,),
+            "maxPodsPerNode": "110",
+            "nodeCount": "{nodeCount}",
+            "nodeLocations": ("{zone}",),
+            "version": "{version}",
+        },
+        words=gke.pool_words,
     ),
     "gcp:tpu/v2Vm:V2Vm": Kind(
         "projects/{project}/locations/{zone}/nodes/{name}",
@@ -152,70 +186,3 @@ def _holds(wide: Any, narrow: Any) -> bool:
     except ValueError:
         return True
     return ranges[1].subnet_of(ranges[0])
-
-
-def planned(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs at preview of a create: the inputs, and UNKNOWN for what the cloud always fills in."""
-    return {key: UNKNOWN for key, output in resource.outputs.items() if output.required} | _as_outputs(resource, inputs)
-
-
-def updated(resource: ResourceType, outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs after an update: the inputs, and what the cloud has filled in before."""
-    filled_in = {
-        key: outputs[key]
-        for key, output in resource.outputs.items()
-        if key in outputs and (output.required or key not in resource.inputs)
-    }
-    return filled_in | _as_outputs(resource, inputs)
-
-
-def created(
-    kind: Kind, resource: ResourceType, urn: str, inputs: Mapping[str, Any], defaults: Mapping[str, str]
-) -> tuple[str, dict[str, Any]]:
-    """Id and outputs of what a create makes. defaults: project, region and zone of the provider."""
-    values = _as_outputs(resource, inputs)
-    digest = hashlib.sha256(urn.encode()).hexdigest()
-    words = {
-        **{key: value for key, value in defaults.items() if value},
-        **{key: str(value) for key, value in values.items() if isinstance(value, str | int | float)},
-        "number": str(int(digest[:15], 16)),
-        "urnHash": digest[:16],
-    }
-    words.setdefault("location", words.get("zone") or words.get("region", ""))
-    # a domain-scoped project stands the other way round in an account's address
-    words["mailProject"] = ".".join(reversed(words.get("project", "").split(":")))
-    words["id"] = identifier = _fill(kind.id, words)
-    filled: dict[str, Any] = {}
-    for key, output in resource.outputs.items():
-        if key in kind.outputs:
-            filled[key] = _fill(kind.outputs[key], words)
-        elif output.required and key not in values:
-            # what the cloud would answer is not known here: the place of it, or a value of the right type
-            filled[key] = words[key] if key in (*defaults, "location", "name") and key in words else _blank(output.type)
-    return identifier, filled | values
-
-
-def _as_outputs(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs as outputs; labels come back under two more names."""
-    values = {key: value for key, value in inputs.items() if not key.startswith("__")}
-    copies = ("effectiveLabels", "pulumiLabels") if "labels" in values else ()
-    return values | {key: values["labels"] for key in copies if key in resource.outputs}
-
-
-def _fill(template: str, words: Mapping[str, str]) -> str:
-    try:
-        return template.format_map(words)
-    except KeyError as missing:
-        raise ResourceError(f"{missing} is not set; set it on the resource or on the provider") from None
-
-
-def _blank(kind: Type) -> Any:
-    match kind:
-        case Scalar(name):
-            return {"str": "", "int": 0, "float": 0, "bool": False}[name]
-        case ListOf():
-            return []
-        case MapOf() | ObjectOf():
-            return {}
-        case _:
-            return None

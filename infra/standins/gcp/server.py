@@ -1,9 +1,9 @@
 """The engine's protocol for any gcp resource type: check, plan, and make as files.
 
 Owns: property values on the wire, names that the program left out, previews, diffs. What a type takes is in schema.py,
-what is refused in rules.py and, of making alone, in preconditions.py, ids and replacements in kinds.py, files in
-store.py, buckets in which stacks find what they look for in emulated_buckets.py, what Google's plugin writes into a
-state beyond the program in defaults.py.
+what is refused in rules.py and, of making alone, in preconditions.py, ids and replacements in kinds.py, outputs in
+outputs.py, files in store.py, buckets in which stacks find what they look for in emulated_buckets.py, what Google's
+plugin writes into a state beyond the program in defaults.py.
 """
 # pyright: reportUnknownMemberType=false
 # ruff: noqa: N802 - the protocol's method names
@@ -23,9 +23,20 @@ from infra.emulated import STORAGE
 from infra.providers.proto import grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
 from infra.providers.resource import ResourceError
 from infra.providers.server import to_struct, to_values
-from infra.standins.gcp import defaults, emulated_buckets, kinds, preconditions, rules, schema
+from infra.standins.gcp import (
+    defaults,
+    emulated_buckets,
+    gke,
+    gke_refusals,
+    kinds,
+    outputs,
+    preconditions,
+    rules,
+    schema,
+)
 from infra.standins.gcp.defaults import FILLED_IN
 from infra.standins.gcp.emulated_buckets import EmulatedBuckets
+from infra.standins.gcp.making import Making
 from infra.standins.gcp.store import StandInStore
 
 # Environment variables that stand for a setting of the provider (its documentation, Configuration Reference).
@@ -45,7 +56,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     def __init__(self, environment: Mapping[str, str], directory: str | None) -> None:
         self._version = schema.version()
-        self._store = StandInStore(directory, self._version)
+        self.store = StandInStore(directory, self._version)
         self._buckets = EmulatedBuckets(environment.get(STORAGE, ""))
         self._settings = {
             key: next((environment[name] for name in names if environment.get(name)), "")
@@ -119,33 +130,33 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
         inputs = to_values(request.properties)
-        if request.preview:
-            return provider_pb2.CreateResponse(properties=to_struct(kinds.planned(resource, inputs)))
         token = _token(request.urn)
         kind = kinds.of(token, resource)
+        if request.preview:
+            return provider_pb2.CreateResponse(properties=to_struct(outputs.planned(kind, resource, inputs)))
         places = {key: self._settings[key] for key in ("project", "region", "zone")}
         with _refusals_told(context):
             preconditions.check(self._making(token, inputs))
-            identifier, outputs = kinds.created(kind, resource, request.urn, inputs, places)
+            identifier, made = outputs.created(kind, resource, request.urn, inputs, places)
             if token == emulated_buckets.TOKEN:
-                project = str(outputs.get("project") or places["project"])
-                self._buckets.make(identifier, project, str(outputs.get("location") or "US"))
+                project = str(made.get("project") or places["project"])
+                self._buckets.make(identifier, project, str(made.get("location") or "US"))
             elif token in emulated_buckets.GRANTS:
-                self._buckets.grant(token, outputs)
-            (self._store.put if kind.shared else self._store.create)(token, identifier, outputs)
-            return provider_pb2.CreateResponse(id=identifier, properties=to_struct(self._store.marked(outputs)))
+                self._buckets.grant(token, made)
+            (self.store.put if kind.shared else self.store.create)(token, identifier, made)
+            return provider_pb2.CreateResponse(id=identifier, properties=to_struct(self.store.marked(made)))
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
         known, state = to_values(request.inputs), to_values(request.properties)
         with _refusals_told(context):
             if known or state:  # an import knows nothing yet, so there is nothing to lose
-                self._store.must_have_made(request.id, state)
+                self.store.must_have_made(request.id, state)
             token = _token(request.urn)
-            thing = self._store.read(token, request.id)
+            thing = self.store.read(token, request.id)
             if thing is None or (token in emulated_buckets.GRANTS and not self._buckets.has(token, thing)):
                 return provider_pb2.ReadResponse()
-            properties = to_struct(self._store.marked(thing))
+            properties = to_struct(self.store.marked(thing))
         # of an import everything that can be an input is one
         keys = set(known) - {FILLED_IN} or set(resource.inputs)
         inputs = {key: thing[key] for key in keys if key in thing} | {FILLED_IN: known.get(FILLED_IN, [])}
@@ -154,23 +165,27 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
     def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
         old = to_values(request.olds)
-        properties = kinds.updated(resource, old, to_values(request.news))
+        kind = kinds.of(_token(request.urn), resource)
+        properties = outputs.updated(kind, resource, old, to_values(request.news))
         if request.preview:
             return provider_pb2.UpdateResponse(properties=to_struct(properties))
         with _refusals_told(context):
-            self._store.must_have_made(request.id, old)
-            self._store.update(_token(request.urn), request.id, properties)
-            return provider_pb2.UpdateResponse(properties=to_struct(self._store.marked(properties)))
+            self.store.must_have_made(request.id, old)
+            self.store.update(_token(request.urn), request.id, properties)
+            return provider_pb2.UpdateResponse(properties=to_struct(self.store.marked(properties)))
 
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
         with _refusals_told(context):
-            self._store.must_have_made(request.id, to_values(request.properties))
+            self.store.must_have_made(request.id, to_values(request.properties))
             token = _token(request.urn)
+            gke_refusals.check_delete(token, to_values(request.properties))
             if token == emulated_buckets.TOKEN:
                 self._buckets.delete(request.id)
             elif token in emulated_buckets.GRANTS:
                 self._buckets.revoke(token, to_values(request.properties))
-            self._store.delete(token, request.id)
+            elif token == gke.CLUSTER:
+                self.store.delete_below(gke.POOL, f"{request.id}/nodePools")
+            self.store.delete(token, request.id)
         return empty_pb2.Empty()
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -195,8 +210,8 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             raise AssertionError("abort raises")
         return resource
 
-    def _making(self, token: str, inputs: dict[str, Any]) -> preconditions.Making:
-        return preconditions.Making(token, inputs, self._settings, self._store)
+    def _making(self, token: str, inputs: dict[str, Any]) -> Making:
+        return Making(token, inputs, self._settings, self.store)
 
 
 def _token(urn: str) -> str:
