@@ -213,7 +213,7 @@ def _account(group: PodGroup) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": _metadata(group, group.account),
+        "metadata": _metadata(group, group.account, annotations=dict(group.account_annotations)),
         "automountServiceAccountToken": False,
     }
 

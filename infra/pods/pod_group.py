@@ -49,6 +49,7 @@ class PodGroup:
     artifacts: str
     bundle: str
     resources: Mapping[str, int]
+    account_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     node_labels: Mapping[str, str] = field(default_factory=dict[str, str])
     tolerations: tuple[Mapping[str, str], ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -22,7 +22,6 @@ from infra.stack_file.terms import Terms, where
 from infra.targets.places import Places, in_bucket
 from infra.tiers import Tier
 
-
 FLEX_START_LIMIT_S = 7 * 86_400  # docs.cloud.google.com/tpu/docs/flex-start, read 2026-11-20
 
 
@@ -83,7 +82,9 @@ class CloudTrainingSettings(CloudSettings, Terms):
     tags: Annotated[tuple[str, ...], AfterValidator(_tags)] = ()
     """Network tags of the nodes."""
     reservation: Absent[Word] = None
-    """The reservation of tier reserved, by its name, or by its path where another project shares it."""
+    """The reservation of tier reserved: its name, or its path - of TPU VMs
+    projects/<project>/locations/<zone>/reservations/<name> (folders/..., organizations/... too; `-` is any), of GKE
+    projects/<project>/zones/<zone>/reservations/<name>."""
     host_secrets: tuple[Annotated[str, Field(pattern=f"^{SECRET_NAME.pattern}$"), without(secret_problem)], ...] = ()
     """Secrets of the foundation that hosts read at their start, by name - wandb, huggingface, ..."""
 

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from infra import hardware, names
 from infra.hardware import Api
+from infra.host_secrets import host_secret
 from infra.pods.pod_group import PodGroup
 from infra.pods.pod_terms import PodTerms, Toleration
 from infra.rules import google_checks
@@ -28,6 +29,7 @@ TPU = "google.com/tpu"  # what GKE calls the chips of a node, and the taint of n
 POOL_LABEL = "cloud.google.com/gke-nodepool"
 ACCELERATOR_LABEL, TOPOLOGY_LABEL = "cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology"
 QUEUED_LABEL = "cloud.google.com/gke-queued"  # GKE adds the taint of that name, and not the label
+_BECOMES = "iam.gke.io/gcp-service-account"
 _RESERVATION = re.compile(r"projects/(?P<project>[^/]+)/(zones/(?P<zone>[^/]+)/)?reservations/(?P<name>[^/]+)")
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+)(?:-gke\.(\d+))?)?")
 
@@ -88,6 +90,21 @@ class GkeTpuSettings(CloudTrainingSettings, PodTerms):
         return names.shortened(f"{self.prefix}-{self.stack.replace('.', '--')}", names.CLUSTER_LIMIT)
 
     @property
+    def node_email(self) -> str:
+        """Of the account of nodes, which the stack makes."""
+        return names.account_email(self.project, self.account_id("nodes"))
+
+    @property
+    def pod_email(self) -> str:
+        """Of the account that pods become: the stack's own, or the one that it names."""
+        return self.service_account or names.account_email(self.project, self.account_id("train"))
+
+    def account_id(self, kind: str) -> str:
+        """Of an account that no other stack has."""
+        room = names.ACCOUNT_LIMIT - len(f"-{kind}")
+        return f"{names.shortened(f'{self.prefix}-{self.stack.replace(".", "--")}', room)}-{kind}"
+
+    @property
     def minimum_version(self) -> str | None:
         """The oldest version of GKE that the accelerator and the tier need, where a source says one."""
         flexible = hardware.gke_flex_start_version() if self.tier is Tier.FLEX_START else None
@@ -108,7 +125,14 @@ class GkeTpuSettings(CloudTrainingSettings, PodTerms):
             labels[QUEUED_LABEL] = "true"
             tolerations = (*group.tolerations, Toleration(key=QUEUED_LABEL).as_written())
             group = dataclasses.replace(group, tolerations=tolerations)
-        return dataclasses.replace(group, node_labels=labels, exclusive_by=POOL_LABEL)
+        secrets = [host_secret(name, self.names.secret_path(name)).line for name in self.host_secrets]
+        return dataclasses.replace(
+            group,
+            node_labels=labels,
+            exclusive_by=POOL_LABEL,
+            account_annotations={_BECOMES: self.pod_email},
+            environment={"SLIPWAY_SECRETS": "\n".join(secrets)} if secrets else {},
+        )
 
     def check_place(self) -> None:
         super().check_place()
@@ -136,11 +160,11 @@ def _zone_rule(settings: GkeTpuSettings) -> None:
 def _tier_rule(settings: GkeTpuSettings) -> None:
     tier = settings.tier
     if tier is Tier.GUARANTEED:
-        raise SettingsError(f"tier is 'guaranteed' in {where(settings)}, which GKE does not have; write `tier: reserved`")
-    if tier is Tier.RESERVED and not settings.reservation:
         raise SettingsError(
-            f"tier is 'reserved' in {where(settings)}, but which? write `slipway:reservation: <name>`"
+            f"tier is 'guaranteed' in {where(settings)}, which GKE does not have; write `tier: reserved`"
         )
+    if tier is Tier.RESERVED and not settings.reservation:
+        raise SettingsError(f"tier is 'reserved' in {where(settings)}, but which? write `slipway:reservation: <name>`")
     if settings.queued_provisioning and tier is not Tier.FLEX_START:
         raise SettingsError(
             f"queued_provisioning is true in {where(settings)}, but tier is '{tier}'; only nodes of flex-start are "
@@ -148,8 +172,8 @@ def _tier_rule(settings: GkeTpuSettings) -> None:
         )
     if settings.queued_provisioning and not settings.queue:
         raise SettingsError(
-            f"queued_provisioning is true in {where(settings)}, but nobody asks for the nodes; write the queue of Kueue "
-            f"that does, `slipway:queue: <name>`, or leave queued_provisioning out"
+            f"queued_provisioning is true in {where(settings)}, but nobody asks for the nodes; write the queue of "
+            f"Kueue that does, `slipway:queue: <name>`, or leave queued_provisioning out"
         )
     if settings.reservation:
         _check_reservation(settings, settings.reservation)

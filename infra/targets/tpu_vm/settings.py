@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from infra import durations, emulated
 from infra.hardware import Api
 from infra.names import COMPUTE_LIMIT, COMPUTE_NAME
-from infra.stack_file.cloud_training import CloudTrainingSettings, Word, check_reservation_zone
+from infra.stack_file.cloud_training import CloudTrainingSettings, check_reservation_zone
 from infra.stack_file.settings import Absent, SettingsError, stack_names
 from infra.stack_file.terms import Seconds, seconds, where
 from infra.targets.places import Places
@@ -72,9 +72,6 @@ class TpuVmSettings(CloudTrainingSettings):
     offered_as: ClassVar[str] = "a TPU VM"
     hosts_have_python: ClassVar[bool] = False  # `python3 --version` on a v5litepod image is 3.10.12
 
-    reservation: Absent[Word] = None
-    """On TPU VMs also `-` for any, and projects/<project>/locations/<zone>/reservations/<name>; folders/... and
-    organizations/... too."""
     min_duration: Absent[Seconds] = None
     """How long tier guaranteed guarantees the chips, like 12h."""
     valid_until: Absent[Moment] = None
