@@ -292,7 +292,7 @@ def with_kubernetes(command: Command, start: Start, stack: str) -> Start:
 
 
 def _with_tools(environment: Mapping[str, str]) -> dict[str, str]:
-    """A cluster's kubeconfig may log in by `slipway credential`, by its name alone."""
+    """A cluster's kubeconfig may log in by `slipway token`, by its name alone."""
     path = environment.get("PATH", os.defpath).split(os.pathsep)
     return dict(environment) if str(TOOLS) in path else {**environment, "PATH": os.pathsep.join([*path, str(TOOLS)])}
 

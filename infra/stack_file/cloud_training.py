@@ -16,13 +16,12 @@ from pydantic import AfterValidator, Field, model_validator
 from infra import hardware, names
 from infra.host_secrets import problem as secret_problem
 from infra.names import SECRET_NAME, Names
+from infra.rules.pool_checks import FLEX_START_LIMIT_S
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import Absent, Settings, SettingsError, every, without
 from infra.stack_file.terms import Terms, where
 from infra.targets.places import Places, in_bucket
 from infra.tiers import Tier
-
-FLEX_START_LIMIT_S = 7 * 86_400  # docs.cloud.google.com/tpu/docs/flex-start, read 2026-11-20
 
 
 def _labels(value: dict[str, str]) -> dict[str, str]:

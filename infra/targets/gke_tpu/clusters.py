@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from infra import emulated
@@ -27,8 +28,23 @@ from infra.targets.errors import TargetError
 type Found = Mapping[str, Any]
 
 _ANSWERS_S, _LIST_S, _DELETE_S = 60.0, 300.0, 3600.0  # how long each may take; GKE takes minutes to delete one
+
+
+class _NotEnabledError(ResourceError):
+    """The project does not use GKE, so nothing of it is there."""
+
+
+def _not_enabled(code: int, message: str, sentence: str) -> ResourceError | None:
+    never = code == 403 and re.search(r"has not been used in project|it is disabled", message)
+    return _NotEnabledError(sentence) if never else None
+
+
 _API = GoogleApi(
-    "the GKE API", "container.googleapis.com", "GOOGLE_CONTAINER_CUSTOM_ENDPOINT", "roles/container.clusterAdmin"
+    name="the GKE API",
+    host="container.googleapis.com",
+    variable="GOOGLE_CONTAINER_CUSTOM_ENDPOINT",
+    role="roles/container.clusterAdmin",
+    own_error=_not_enabled,
 )
 
 
@@ -43,6 +59,8 @@ def named(project: str, location: str, name: str) -> Found | None:
 
 def billed(project: str, say: Callable[[str], None]) -> Sequence[Billed]:
     """Those of a project that carry our label, in every region. Raises TargetError where Google does not tell."""
+    if _is_another_emulated_cloud():
+        return ()
     if store := _stand_in():
         every = [each for each in store.every(gke.CLUSTER) if each["project"] == project]
     else:
@@ -70,6 +88,13 @@ def _stand_in() -> StandInStore | None:
     return StandInStore(directory, schema.version()) if directory else None
 
 
+def _is_another_emulated_cloud() -> bool:
+    """Whether Google's TPUs are an emulator's here, which has no GKE, and nothing stands in for GKE."""
+    tpus = os.environ.get(emulated.TPU, "")
+    instead = os.environ.get(emulated.STAND_IN) or _API.service.instead
+    return bool(tpus) and not emulated.is_googles(tpus) and not instead
+
+
 def _billed(project: str, found: Found) -> Billed:
     labels: dict[str, str] = found["resourceLabels"]
     name = f"projects/{project}/locations/{found['location']}/clusters/{found['name']}"
@@ -78,28 +103,31 @@ def _billed(project: str, found: Found) -> Billed:
 
 
 def _listed(context: Context, project: str) -> list[Found]:
-    answer = _ask(context, f"list the clusters of {project}", "GET", f"projects/{project}/locations/-/clusters")
+    try:
+        answer = _ask(context, f"list the clusters of {project}", "GET", f"projects/{project}/locations/-/clusters")
+    except _NotEnabledError:
+        return []
     if missing := answer.get("missingZones"):
         raise TargetError(f"the GKE API does not tell which clusters there are in {', '.join(missing)}; run it again")
     return answer.get("clusters", [])
 
 
 def _get(context: Context, path: str) -> Found | None:
-    with contextlib.suppress(GoneError):
+    with contextlib.suppress(GoneError, _NotEnabledError):
         return _ask(context, f"read {path}", "GET", path)
     return None
 
 
 def _delete(context: Context, paths: Sequence[str]) -> None:
     """Busy is a cluster that something else is done to, and one that is being deleted."""
-    left = set(paths)
+    left = list(paths)
     pauses = retries.polls()
     while left:
-        for path in sorted(left):
+        for path in left:
             with contextlib.suppress(GoneError, BusyError):
                 _ask(context, f"delete {path}", "DELETE", path)
         context.wait(next(pauses))
-        left = {path for path in left if _get(context, path)}
+        left = [path for path in left if _get(context, path)]
         context.report(f"{len(left)} clusters are being deleted")
 
 
@@ -109,7 +137,7 @@ def _ask(context: Context, doing: str, method: str, path: str) -> dict[str, Any]
 
 
 def _object(answer: Any) -> dict[str, Any]:
-    value = answer.json()
+    value: object = answer.json()
     if not isinstance(value, dict):
         raise ResourceError("the answer is not one of the GKE API; look at proxies in between, then run it again")
-    return value
+    return cast(dict[str, Any], value)

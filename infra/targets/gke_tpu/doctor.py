@@ -27,5 +27,7 @@ _PLACEMENT: Mapping[str, str] = {"compute.resourcePolicies.create": "roles/compu
 
 
 def needs(settings: GkeTpuSettings) -> Needs:
-    placed = settings.row.gke_workload_policy and settings.row.hosts > 1
-    return training_needs(settings, SERVICES, PERMISSIONS | (_PLACEMENT if placed else {}))
+    permissions = dict(PERMISSIONS)
+    if settings.row.gke_workload_policy and settings.row.hosts > 1:
+        permissions |= _PLACEMENT
+    return training_needs(settings, SERVICES, permissions)

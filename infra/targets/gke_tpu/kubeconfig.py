@@ -1,7 +1,7 @@
 """How a cluster of GKE is reached: a kubeconfig of what Google says of it. Pure.
 
 A cluster's name in Google's DNS has a certificate that everybody trusts, so none of the cluster's own is needed with
-it; who asks is told by a token of Google's, which `slipway credential` prints. No secret is in the text, and no path of
+it; who asks is told by a token of Google's, which `slipway token` prints. No secret is in the text, and no path of
 one machine, since it is kept in the state. Refuses to own where the token comes from (infra/google_login.py).
 """
 
@@ -41,7 +41,7 @@ def _login(command: str) -> dict[str, Any]:
     return {
         "apiVersion": CREDENTIAL_API,
         "command": command,
-        "args": ["credential"],
+        "args": ["token"],
         "interactiveMode": "Never",
         "provideClusterInfo": False,
         "installHint": _HINT,
