@@ -17,6 +17,11 @@ type Inputs = dict[str, Any]
 SYSTEM_POOL = "system"
 
 
+def service_inputs(settings: GkeTpuSettings) -> Inputs:
+    """GKE's API, which a foundation does not enable; destroy leaves it to others in the project."""
+    return {"project": settings.project, "service": "container.googleapis.com", "disableOnDestroy": False}
+
+
 def cluster_inputs(settings: GkeTpuSettings) -> Inputs:
     own = settings.names
     version = settings.cluster_version or settings.minimum_version

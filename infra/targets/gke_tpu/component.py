@@ -23,6 +23,7 @@ from infra.targets.gke_tpu.cluster_inputs import Inputs
 from infra.targets.gke_tpu.kubeconfig import kubeconfig
 from infra.targets.gke_tpu.tpu_pools import TpuPool
 
+_SERVICE = "gcp:projects/service:Service"
 _CLUSTER, _POOL = "gcp:container/cluster:Cluster", "gcp:container/nodePool:NodePool"
 _POLICY, _ACCOUNT = "gcp:compute/resourcePolicy:ResourcePolicy", "gcp:serviceaccount/account:Account"
 _SAID_BY_GOOGLE = ("controlPlaneEndpointsConfig", "endpoint", "masterAuth")
@@ -53,6 +54,7 @@ class GkeTpuArgs:
     """training: None where nothing is to run there yet. Labels of the state follow."""
 
     guard: StackGuardInputs
+    service: Inputs
     nodes: AccountArgs
     cluster: Inputs
     system_pool: Inputs
@@ -69,7 +71,8 @@ class GkeTpuCluster(pulumi.ComponentResource):
         self._state = {STATE_LABEL: guard.identity}
         first = [guard, *(prepare_run(training.prepared, self, guard, guard.identity) if training else [])]
         nodes = self._account(args.nodes, first)
-        cluster = self._cluster(args.cluster, [*first, *nodes])
+        service = pulumi.CustomResource(_SERVICE, "gke", args.service, child_after(self, *first))
+        cluster = self._cluster(args.cluster, [*first, *nodes, service])
         system = self._pool("system", args.system_pool, cluster, [])
         pools = [self._tpu_pool(pool, cluster, system) for pool in args.pools]
         if training:

@@ -11,7 +11,7 @@ from infra.pods.run_manifests import run_manifests
 from infra.preview.stack_plan import TrainingPlan
 from infra.providers.inputs import StackGuardInputs
 from infra.targets.gke_tpu import accounts
-from infra.targets.gke_tpu.cluster_inputs import cluster_inputs, system_pool_inputs
+from infra.targets.gke_tpu.cluster_inputs import cluster_inputs, service_inputs, system_pool_inputs
 from infra.targets.gke_tpu.component import AccountArgs, GkeTpuArgs, GkeTpuCluster, TrainingArgs
 from infra.targets.gke_tpu.settings import GkeTpuSettings, PoolWorkload
 from infra.targets.gke_tpu.tpu_pools import tpu_pools
@@ -27,6 +27,7 @@ def cluster_args(plan: TrainingPlan[GkeTpuSettings]) -> GkeTpuArgs:
     settings = plan.settings
     return GkeTpuArgs(
         guard=StackGuardInputs(settings.target, settings.billed_in, stack_label(settings.stack), settings.owner),
+        service=service_inputs(settings),
         nodes=_account(settings, "nodes", "Nodes", accounts.node_grants(settings)),
         cluster=cluster_inputs(settings),
         system_pool=system_pool_inputs(settings),

@@ -11,8 +11,9 @@ from infra.doctor.cloud_training import training_needs
 from infra.targets.gke_tpu.settings import GkeTpuSettings
 from infra.targets.needs import Needs
 
-SERVICES = ("artifactregistry", "compute", "container", "iam", "storage")
+SERVICES = ("artifactregistry", "compute", "iam", "storage")  # besides GKE's, which `up` enables
 PERMISSIONS: Mapping[str, str] = {
+    "serviceusage.services.enable": "roles/serviceusage.serviceUsageAdmin",
     "container.clusters.create": "roles/container.admin",
     "container.clusters.connect": "roles/container.admin",  # by its name in Google's DNS
     "container.clusters.delete": "roles/container.admin",
