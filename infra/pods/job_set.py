@@ -115,6 +115,8 @@ def _alone(group: PodGroup, number: int, script: str) -> Manifest:
     template = job["spec"]["template"]
     template["metadata"]["labels"] = _labels(group) | {SLICE_LABEL: str(number)}
     template["spec"]["subdomain"] = group.name
+    if group.slice_labels:
+        template["spec"]["nodeSelector"] |= group.slice_labels[number]
     (container,) = template["spec"]["containers"]
     container["env"] = [one for one in container["env"] if one["name"] != "JOB_INDEX"]
     container["env"].append({"name": "JOB_INDEX", "value": str(number)})

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from infra.pods.pod_group import PodGroup, PodGroupError, check_name
+from infra.pods.pod_group import JobKind, PodGroup, PodGroupError, check_name
 from infra.stack_file.settings import Absent, SettingsError
 from infra.stack_file.terms import Terms, where
 
@@ -59,6 +59,8 @@ class PodTerms(Terms):
     """Secrets of the namespace with which the image is pulled."""
     secret_variables: dict[Variable, SecretKey] = Field(default_factory=dict)
     """Variables of the training by <secret>/<key> of the namespace."""
+    job_kind: JobKind = JobKind.JOBSET
+    """`jobset`, or `job` in a cluster without JobSet - a job for each slice, whose pods start again one by one."""
     queue: Absent[Names] = None
     """The local queue of Kueue, where the cluster has it."""
     priority: Absent[Names] = None
@@ -93,6 +95,7 @@ class PodTerms(Terms):
             tolerations=tuple(one.as_written() for one in tolerations),
             secrets=self.secret_variables,
             pull_secrets=self.pull_secrets,
+            kind=self.job_kind,
             queue=self.queue or "",
             priority=self.priority or "",
             restarts=self.restarts,

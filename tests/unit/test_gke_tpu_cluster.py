@@ -256,6 +256,29 @@ def test_pods_ask_for_what_the_nodes_of_their_pool_have(stack: str) -> None:
     assert (job["replicas"], job["template"]["spec"]["parallelism"]) == (settings.slices, row.hosts)
 
 
+def test_without_jobset_each_slices_job_names_its_pool() -> None:
+    settings = made("gke-v6e-16x4", job_kind="job")
+    training = cluster_args(decide(settings)).training
+    assert training
+    jobs = [each for each in training.manifests if each["kind"] == "Job"]
+    selectors = [job["spec"]["template"]["spec"]["nodeSelector"] for job in jobs]
+    assert [selector[POOL_LABEL] for selector in selectors] == [f"v6e-4x4-{index}" for index in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("image", "asked"),
+    [
+        ("python:3.12", "us-east5-docker.pkg.dev/my-project/slipway-mirror/library/python:3.12"),
+        ("ada/training:1", "us-east5-docker.pkg.dev/my-project/slipway-mirror/ada/training:1"),
+        ("ghcr.io/ada/training:1", "ghcr.io/ada/training:1"),
+        ("localhost:5000/training", "localhost:5000/training"),
+    ],
+)
+def test_nodes_without_internet_pull_by_the_foundations_mirror(image: str, asked: str) -> None:
+    (container,) = pod(made(image=image))["containers"]
+    assert container["image"] == asked
+
+
 def test_secrets_of_the_foundation_are_read_by_name() -> None:
     (container,) = pod(made(host_secrets=["wandb"]))["containers"]
     said = {one["name"]: one.get("value") for one in container["env"]}

@@ -41,7 +41,7 @@ def made(stack: str = "gke-v6e-32", name: str = "", **changes: Any) -> GkeTpuSet
         ("gke-tpu7x-16", ("8 chips = 1 slice x 2 hosts x 4 (tpu7x-16, 2x2x2,", "1 pool of 2 x tpu7x-standard-4t")),
         (
             "gke-tpu7x-64.flex",
-            ("no source prices tier flex-start", "8 pods of python:3.12, 4 google.com/tpu each"),
+            ("no source prices tier flex-start", "4 google.com/tpu each"),
         ),
     ],
 )
@@ -143,7 +143,7 @@ RESERVED: dict[str, Any] = {"tier": "reserved", "reservation": "ours"}
         ("gke-v6e-32", {"system_machine_type": "ct6e-standard-3t"}, "'ct6e-standard-3t' is not in infra/hardware.yaml"),
         ("gke-v6e-32", {"system_machine_type": "big"}, "machine type 'big' is not in infra/hardware.yaml"),
         ("gke-v6e-32", {"release_channel": "nightly"}, "release_channel is 'nightly'"),
-        ("gke-v6e-32", {"workload": "pods"}, "workload is 'pods'"),
+        ("gke-v6e-32", {"workload": "vms"}, "workload is 'vms'"),
         ("gke-v6e-32", {"project": "example.com:x"}, "no source says what GKE calls the identity pool"),
         ("gke-v6e-32", {"service_account": "default"}, "the project's default account"),
         ("gke-v6e-32", {"context": "mine"}, "unknown key 'context'"),

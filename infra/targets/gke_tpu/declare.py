@@ -32,7 +32,7 @@ def cluster_args(plan: TrainingPlan[GkeTpuSettings]) -> GkeTpuArgs:
         cluster=cluster_inputs(settings),
         system_pool=system_pool_inputs(settings),
         pools=tpu_pools(settings),
-        training=_training(plan) if settings.workload is PoolWorkload.JOBSET else None,
+        training=_training(plan) if settings.workload is PoolWorkload.PODS else None,
     )
 
 

@@ -20,5 +20,5 @@ def notices(settings: GkeTpuSettings) -> tuple[str, ...]:
     group = settings.group
     each = ", ".join(f"{count} {resource}" for resource, count in group.resources.items())
     waits = ", which wait until GKE has nodes for them" if settings.tier is Tier.FLEX_START else ""
-    pods = f"{group.hosts} pods of {settings.image}, {each} each"
+    pods = f"{group.hosts} pods of {group.image}, {each} each"
     return (where, f"namespace {settings.namespace}: {pods}, as {settings.pod_email}{waits}")

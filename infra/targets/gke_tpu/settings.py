@@ -16,7 +16,7 @@ from pydantic import Field
 from infra import hardware, names
 from infra.hardware import Api
 from infra.host_secrets import host_secret
-from infra.pods.pod_group import PodGroup
+from infra.pods.pod_group import JobKind, PodGroup
 from infra.pods.pod_terms import PodTerms, Toleration
 from infra.rules import google_checks
 from infra.stack_file.cloud_training import CloudTrainingSettings, check_reservation_zone
@@ -42,7 +42,7 @@ class ReleaseChannel(StrEnum):
 
 
 class PoolWorkload(StrEnum):
-    JOBSET = "jobset"
+    PODS = "pods"
     NONE = "none"
 
 
@@ -65,8 +65,8 @@ class GkeTpuSettings(CloudTrainingSettings, PodTerms):
     api: ClassVar[Api] = Api.GKE
     offered_as: ClassVar[str] = "nodes of GKE"
 
-    workload: PoolWorkload = PoolWorkload.JOBSET
-    """`jobset`, or `none` - the cluster and its pools alone, for whatever else shall run there."""
+    workload: PoolWorkload = PoolWorkload.PODS
+    """`pods`, or `none` - the cluster and its pools alone, for whatever else shall run there."""
     release_channel: ReleaseChannel = ReleaseChannel.REGULAR
     """The channel of GKE by which the cluster is upgraded - `rapid`, `regular`, `stable` or `extended`."""
     cluster_version: Absent[Annotated[str, without(_version_problem)]] = None
@@ -105,6 +105,19 @@ class GkeTpuSettings(CloudTrainingSettings, PodTerms):
         return f"{names.shortened(f'{self.prefix}-{self.stack.replace(".", "--")}', room)}-{kind}"
 
     @property
+    def pool_names(self) -> tuple[str, ...]:
+        """One for each slice, with its topology: to Google's plugin another one would be no other pool."""
+        return tuple(f"{self.row.family}-{self.row.topology_text}-{index}" for index in range(self.slices))
+
+    @property
+    def mirrored_image(self) -> str:
+        """One of Docker Hub by the foundation's mirror, which nodes without internet reach; others as they are."""
+        first, slash, _ = self.image.partition("/")
+        if slash and ("." in first or ":" in first or first == "localhost"):
+            return self.image
+        return f"{self.names.mirror_url}/{self.image if slash else f'library/{self.image}'}"
+
+    @property
     def minimum_version(self) -> str | None:
         """The oldest version of GKE that the accelerator and the tier need, where a source says one."""
         flexible = hardware.gke_flex_start_version() if self.tier is Tier.FLEX_START else None
@@ -129,7 +142,9 @@ class GkeTpuSettings(CloudTrainingSettings, PodTerms):
         return dataclasses.replace(
             group,
             node_labels=labels,
-            exclusive_by=POOL_LABEL,
+            image=self.mirrored_image,
+            exclusive_by=POOL_LABEL if self.job_kind is JobKind.JOBSET else "",
+            slice_labels=tuple({POOL_LABEL: name} for name in self.pool_names),
             account_annotations={_BECOMES: self.pod_email},
             environment={"SLIPWAY_SECRETS": "\n".join(secrets)} if secrets else {},
         )

@@ -29,15 +29,11 @@ class TpuPool:
 
 
 def tpu_pools(settings: GkeTpuSettings) -> list[TpuPool]:
-    return [_pool(settings, index) for index in range(settings.slices)]
+    return [_pool(settings, index, name) for index, name in enumerate(settings.pool_names)]
 
 
-def pool_name(settings: GkeTpuSettings, index: int) -> str:
-    return f"{settings.row.family}-{settings.row.topology_text}-{index}"
-
-
-def _pool(settings: GkeTpuSettings, index: int) -> TpuPool:
-    row, name = settings.row, pool_name(settings, index)
+def _pool(settings: GkeTpuSettings, index: int, name: str) -> TpuPool:
+    row = settings.row
     assert row.machine, f"{row.name} has no machine"
     inputs = pool_inputs(settings, name) | {
         "nodeLocations": list(settings.zones),

@@ -40,8 +40,6 @@ class KubernetesSettings(PodTerms):
     """Labels that a node must have."""
     exclusive_by: Absent[Qualified] = None
     """A label of nodes whose values tell pools apart, like cloud.google.com/gke-nodepool - a slice gets one whole."""
-    job_kind: JobKind = JobKind.JOBSET
-    """`jobset`, or `job` in a cluster without JobSet - a job for each slice, whose pods start again one by one."""
 
     @property
     def billed_in(self) -> str:
@@ -62,7 +60,6 @@ class KubernetesSettings(PodTerms):
             node_labels=self.node_labels,
             mounts={str(self.shared_path): str(self.shared_claim)} if mounted else {},
             exclusive_by=self.exclusive_by or "",
-            kind=self.job_kind,
         )
 
     def check_place(self) -> None:
