@@ -270,7 +270,7 @@ def test_values_that_the_plugin_does_not_take(token: str, inputs: dict[str, Any]
     ],
 )
 def test_values_that_only_slipway_refuses(token: str, inputs: dict[str, Any]) -> None:
-    """gcp.md 3b lists them: a stand-in that refused them would hide that they are missing there."""
+    """A run of plugin 9.35 took them: a stand-in that refused them would hide that they are missing there."""
     resource = schema.resource_type(token)
     assert resource is not None
     assert rules.problems(resource, inputs, P) == []
