@@ -50,12 +50,6 @@ def test_a_preview_says_size_price_quota_and_what_is_made(stack: str, lines: tup
     assert [line for line in lines if line not in said] == []
 
 
-@pytest.mark.parametrize("stack", ["gke-v5e-16", "gke-v6e-16x4", "gke-tpu7x-8", "gke-tpu7x-16", "gke-tpu7x-64"])
-def test_a_shipped_stacks_step_is_known_to_fit(stack: str) -> None:
-    facts = decide(made(stack)).facts
-    assert facts and facts.fit.verdict.fits, str(facts and facts.fit)
-
-
 def test_a_slice_may_be_spelled_by_its_topology() -> None:
     spelled = made("gke-tpu7x-16", accelerator="tpu7x-2x2x2")
     assert spelled == made("gke-tpu7x-16")

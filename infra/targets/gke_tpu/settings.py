@@ -49,7 +49,7 @@ class PoolWorkload(StrEnum):
 def _version_problem(version: str) -> str | None:
     if _VERSION.fullmatch(version):
         return None
-    return "no version of GKE; give one as `gcloud container get-server-config` shows it, like 1.34.0-gke.2201000"
+    return "no version of GKE; give one like 1.34.0-gke.2201000"
 
 
 def _order(version: str) -> tuple[int, ...]:
