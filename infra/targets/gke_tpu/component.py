@@ -26,6 +26,7 @@ from infra.targets.gke_tpu.tpu_pools import TpuPool
 _SERVICE = "gcp:projects/service:Service"
 _CLUSTER, _POOL = "gcp:container/cluster:Cluster", "gcp:container/nodePool:NodePool"
 _POLICY, _ACCOUNT = "gcp:compute/resourcePolicy:ResourcePolicy", "gcp:serviceaccount/account:Account"
+_DEFINITION = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 _SAID_BY_GOOGLE = ("controlPlaneEndpointsConfig", "endpoint", "masterAuth")
 
 
@@ -41,11 +42,13 @@ class AccountArgs:
 @dataclass(frozen=True)
 class TrainingArgs:
     """What runs in the cluster. pods: the account that pods become, None where the stack names another; `becoming` is
-    the role by which they do. manifests: in the order in which they are made."""
+    the role by which they do. kinds: definitions that the cluster has to have before TPUs are bought. manifests: in the
+    order in which they are made."""
 
     prepared: PreparedRunArgs
     pods: AccountArgs | None
     becoming: Grant
+    kinds: Sequence[str]
     manifests: Sequence[Manifest]
 
 
@@ -74,9 +77,11 @@ class GkeTpuCluster(pulumi.ComponentResource):
         service = pulumi.CustomResource(_SERVICE, "gke", args.service, child_after(self, *first))
         cluster = self._cluster(args.cluster, [*first, *nodes, service])
         system = self._pool("system", args.system_pool, cluster, [])
-        pools = [self._tpu_pool(pool, cluster, system) for pool in args.pools]
-        if training:
-            self._train(training, guard, cluster, [*first, *pools])
+        reached = self._reached(cluster) if training else None
+        kinds = [self._kind(kind, reached, system) for kind in training.kinds] if training and reached else []
+        pools = [self._tpu_pool(pool, cluster, [system, *kinds]) for pool in args.pools]
+        if training and reached:
+            self._train(training, reached, guard, [cluster, *first, *pools])
         self.register_outputs({"cluster": args.cluster["name"]})
 
     def _account(self, args: AccountArgs, after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
@@ -109,21 +114,34 @@ class GkeTpuCluster(pulumi.ComponentResource):
         labelled = {"nodeConfig": nodes | {"resourceLabels": nodes["resourceLabels"] | self._state}}
         return pulumi.CustomResource(_POOL, word, inputs | labelled | {"cluster": cluster.name}, options)
 
-    def _tpu_pool(self, pool: TpuPool, cluster: _GkeCluster, system: pulumi.CustomResource) -> pulumi.CustomResource:
+    def _reached(self, cluster: _GkeCluster) -> pulumi.ProviderResource:
+        text = pulumi.Output.all(cluster.name, *(getattr(cluster, key) for key in _SAID_BY_GOOGLE)).apply(_kubeconfig)
+        return pulumi.ProviderResource("kubernetes", "cluster", {"kubeconfig": text}, child_after(self, cluster))
+
+    def _kind(
+        self, name: str, cluster: pulumi.ProviderResource, system: pulumi.CustomResource
+    ) -> pulumi.CustomResource:
+        """A kind that is read: where it is absent, `up` ends here."""
+        options = pulumi.ResourceOptions(parent=self, depends_on=[system], provider=cluster, id=name)
+        return pulumi.CustomResource(_DEFINITION, name.partition(".")[0], {}, options)
+
+    def _tpu_pool(self, pool: TpuPool, cluster: _GkeCluster, after: Sequence[pulumi.Resource]) -> pulumi.CustomResource:
         if pool.policy is None:
-            return self._pool(pool.word, pool.inputs, cluster, [system])
+            return self._pool(pool.word, pool.inputs, cluster, after)
         policy = _Policy(pool.policy_word, pool.policy, child_after(self, cluster))
         placed = {"placementPolicy": pool.inputs["placementPolicy"] | {"policyName": policy.name}}
-        return self._pool(pool.word, pool.inputs | placed, cluster, [system])
+        return self._pool(pool.word, pool.inputs | placed, cluster, after)
 
     def _train(
-        self, training: TrainingArgs, guard: StackGuard, cluster: _GkeCluster, after: Sequence[pulumi.Resource]
+        self,
+        training: TrainingArgs,
+        reached: pulumi.ProviderResource,
+        guard: StackGuard,
+        after: Sequence[pulumi.Resource],
     ) -> None:
         pods = self._account(training.pods, [guard]) if training.pods else []
         # Google knows the cluster's accounts once there is a cluster.
-        becoming = self._grant(training.becoming, training.becoming.inputs["member"], [cluster, *pods])
-        text = pulumi.Output.all(cluster.name, *(getattr(cluster, key) for key in _SAID_BY_GOOGLE)).apply(_kubeconfig)
-        reached = pulumi.ProviderResource("kubernetes", "cluster", {"kubeconfig": text}, child_after(self, cluster))
+        becoming = self._grant(training.becoming, training.becoming.inputs["member"], [*after, *pods])
         declare_objects(training.manifests, self, [*after, *pods, becoming], reached, guard.identity)
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from infra.components.prepared_run import prepared_run_args
 from infra.names import stack_label
+from infra.pods.job_set import JOB_SETS
+from infra.pods.pod_group import JobKind
 from infra.pods.run_manifests import run_manifests
 from infra.preview.stack_plan import TrainingPlan
 from infra.providers.inputs import StackGuardInputs
@@ -43,6 +45,7 @@ def _training(plan: TrainingPlan[GkeTpuSettings]) -> TrainingArgs:
         prepared=prepared_run_args(settings, plan.spec, plan.software),
         pods=None if settings.service_account else own,
         becoming=accounts.becoming(settings),
+        kinds=[JOB_SETS] if settings.job_kind is JobKind.JOBSET else [],
         manifests=run_manifests(settings, plan.software),
     )
 

@@ -14,6 +14,11 @@ from infra.targets.gke_tpu.settings import GkeTpuSettings
 def hosts(stack: str) -> PodHosts:
     settings = from_file(stack)
     assert isinstance(settings, GkeTpuSettings)
+    return PodHosts(settings, cluster(settings))
+
+
+def cluster(settings: GkeTpuSettings) -> Cluster | None:
+    """None where there is none yet. Raises TargetError where that cannot be told."""
     name = settings.cluster_name
     found = clusters.named(settings.project, settings.place, name)
-    return PodHosts(settings, Cluster(name, kubeconfig(name, found, str(TOOLS / "slipway"))) if found else None)
+    return Cluster(name, kubeconfig(name, found, str(TOOLS / "slipway"))) if found else None

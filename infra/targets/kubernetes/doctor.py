@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from infra.pods import pod_jobs
 from infra.pods.cluster import Cluster
+from infra.pods.pod_findings import job_set_finding
 from infra.pods.pod_group import JobKind
 from infra.targets.errors import TargetError
 from infra.targets.kubernetes.settings import KubernetesSettings
@@ -35,7 +35,7 @@ def _of_namespace(cluster: Cluster, settings: KubernetesSettings) -> Iterator[Fi
         return
     yield ok("namespace", f"{settings.namespace} is there")
     if settings.job_kind is JobKind.JOBSET:
-        yield _job_set(cluster, settings)
+        yield job_set_finding(cluster, settings.namespace)
     for secret in sorted(
         {*settings.pull_secrets, *(one.partition("/")[0] for one in settings.secret_variables.values())}
     ):
@@ -45,12 +45,6 @@ def _of_namespace(cluster: Cluster, settings: KubernetesSettings) -> Iterator[Fi
         claim = cluster.find(f"{place}/persistentvolumeclaims/{settings.shared_claim}")
         yield _claim(settings.shared_claim, claim)
     yield _nodes(cluster, settings)
-
-
-def _job_set(cluster: Cluster, settings: KubernetesSettings) -> Finding:
-    if cluster.find(pod_jobs.path(settings.namespace, "JobSet")) is not None:
-        return ok("JobSet", "the cluster has it")
-    return wrong("JobSet", "the cluster does not have it; install it (jobset.sigs.k8s.io), or write `job_kind: job`")
 
 
 def _claim(name: str, found: dict[str, Any] | None) -> Finding:
