@@ -158,6 +158,7 @@ ONE_VALUE: tuple[tuple[str, Values, Values, str], ...] = (
     (SUBNET, {"region": "r"}, {}, NOTHING),
     (POOL, {"name": "a"}, {}, NOTHING),
     (POOL, {"nodeCount": 4}, {}, NOTHING),
+    (CLUSTER, {"privateClusterConfig": {"privateEndpoint": "192.0.2.2"}}, {"privateClusterConfig": {}}, NOTHING),
     (BUCKET, {"forceDestroy": False}, {}, NOTHING),
     (BUCKET, {}, {"forceDestroy": False}, NOTHING),
     (BUCKET, {"forceDestroy": True}, {}, UPDATE),
@@ -206,8 +207,16 @@ def test_a_default_is_filled_in_at_any_depth_and_is_no_change_of_a_state_that_is
     assert "acceleratorType" not in check("gcp:tpu/v2Vm:V2Vm", vm)
 
 
-def check(token: str, inputs: Values) -> Values:
-    request = provider_pb2.CheckRequest(urn=f"urn:pulumi:t::cloud::{token}::x", news=to_struct(inputs), randomSeed=b"s")
+def test_a_name_that_is_no_longer_given_stays() -> None:
+    made = check(BUCKET, {"name": "mine", "location": "eu"})
+    assert check(BUCKET, {"location": "eu"}, made)["name"] == "mine"
+    assert check(BUCKET, {"location": "eu"})["name"].startswith("x-")
+
+
+def check(token: str, inputs: Values, olds: Values | None = None) -> Values:
+    request = provider_pb2.CheckRequest(
+        urn=f"urn:pulumi:t::cloud::{token}::x", news=to_struct(inputs), olds=to_struct(olds or {}), randomSeed=b"s"
+    )
     nobody: Any = None
     answer = Server({"GOOGLE_PROJECT": "p"}, None).Check(request, nobody)
     assert not answer.failures

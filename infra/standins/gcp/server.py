@@ -106,8 +106,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         filled: list[str] = []
         if name is not None and not name.required and "name" not in inputs and "namePrefix" not in inputs:
             filled.append("name")
-            was_filled = "name" in old.get(FILLED_IN, [])
-            inputs["name"] = old["name"] if was_filled else _name(request.urn, request.randomSeed)
+            inputs["name"] = old.get("name") or _name(request.urn, request.randomSeed)
         excluded = rules.conflicting(resource.args, inputs)
         kept = defaults.carried_over(old, inputs | {FILLED_IN: filled}, excluded)
         checked = defaults.filled_in(resource.inputs, provider_fields.of(_token(request.urn)), kept, excluded)
