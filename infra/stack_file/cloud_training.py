@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field, model_validator
 from infra import hardware, names
 from infra.host_secrets import problem as secret_problem
 from infra.names import SECRET_NAME, Names
+from infra.rules import google_checks
 from infra.rules.pool_checks import FLEX_START_LIMIT_S
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import Absent, Settings, SettingsError, every, without
@@ -159,6 +160,8 @@ def _zone_rule(settings: CloudTrainingSettings) -> None:
     row, zones = settings.row, settings.zones
     known = ", ".join(row.zones_documented) or ", ".join(row.zones)
     if not zones:
+        if settings.region and (problem := google_checks.region_problem(settings.region)):
+            raise SettingsError(f"{problem} ({where(settings)}); {row.name} is in: {known}")
         said = f"region '{settings.region}' has no zone with {row.name}" if settings.region else "zones is empty"
         raise SettingsError(f"{said} in {where(settings)}; {row.name} is in: {known}")
     for zone in zones:

@@ -416,6 +416,7 @@ def test_account_of_a_domain_scoped_project_has_the_address_that_names_say() -> 
 def test_only_a_wider_range_of_a_subnet_is_an_update(
     plugin: Plugin, before: str, after: str | None, replaced: bool
 ) -> None:
+    plugin.configure(project="p", accessToken=google_plugin.PLACEHOLDER_TOKEN)
     inputs: dict[str, Any] = {"name": "s", "network": "n", "region": "r"}
     changed = inputs | ({"ipCidrRange": after} if after else {})
     assert plugin.replaced(_SUBNET, inputs | {"ipCidrRange": before}, changed) == (["ipCidrRange"] if replaced else [])

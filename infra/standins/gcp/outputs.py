@@ -7,13 +7,18 @@ templates (kinds.py) and what a type's inputs are (schema.py).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from infra.providers.input_types import UNKNOWN
 from infra.providers.resource import ResourceError
+from infra.standins.gcp import defaults
 from infra.standins.gcp.kinds import Kind, Template
 from infra.standins.gcp.schema import ListOf, MapOf, ObjectOf, ResourceType, Scalar, Type
+
+# What the plugin says of each resource where nothing else is said, and a label that it puts on all that have some.
+_ALWAYS = {"deletionPolicy": "DELETE"}
+_LABEL = {"goog-pulumi-provisioned": "true"}
 
 
 def planned(kind: Kind, resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,19 +36,20 @@ def updated(
     kept: dict[str, Any] = {}
     for key, output in resource.outputs.items():
         template = kind.outputs.get(key)
-        if key in outputs and isinstance(template, Mapping) and key in inputs:
+        if outputs.get(key) is not None and isinstance(template, Mapping) and key in inputs:
             kept[key] = _part(outputs[key], template)
-        elif key in outputs and (output.required or key not in resource.inputs):
+        elif outputs.get(key) is not None and (output.required or key not in resource.inputs):
             kept[key] = outputs[key]
-    return _merged(kept, _as_outputs(resource, inputs), kind.outputs)
+    given = {key: value for key, value in _as_outputs(resource, inputs).items() if key not in kind.stored}
+    return _merged(kept | {key: outputs[key] for key in kind.stored if key in outputs}, given, kind.outputs)
 
 
 def created(
-    kind: Kind, resource: ResourceType, urn: str, inputs: Mapping[str, Any], defaults: Mapping[str, str]
+    kind: Kind, resource: ResourceType, urn: str, inputs: Mapping[str, Any], places: Mapping[str, str]
 ) -> tuple[str, dict[str, Any]]:
-    """Id and outputs of what a create makes. defaults: project, region and zone of the provider."""
+    """Id and outputs of what a create makes. places: project, region and zone of the provider."""
     values = _as_outputs(resource, inputs)
-    words = _words(kind, urn, values, defaults)
+    words = _words(kind, urn, values, places)
     words["id"] = identifier = _filled(kind.id, words)
     filled: dict[str, Any] = {}
     for key, output in resource.outputs.items():
@@ -51,20 +57,41 @@ def created(
             filled[key] = _typed(_filled(kind.outputs[key], words), output.type)
         elif output.required and key not in values:
             # what the cloud would answer is not known here: the place of it, or a value of the right type
-            filled[key] = words[key] if key in (*defaults, "location", "name") and key in words else _blank(output.type)
-    return identifier, _merged(filled, values, kind.outputs)
+            named = key in (*places, "location", "name") and key in words
+            filled[key] = words[key] if named else _ALWAYS.get(key, _blank(output.type))
+    return identifier, _merged(filled, values, kind.outputs) | _stored(kind, words)
 
 
-def _words(kind: Kind, urn: str, values: Mapping[str, Any], defaults: Mapping[str, str]) -> dict[str, str]:
+def as_inputs(kind: Kind, known: Mapping[str, Any], thing: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    """Inputs that a read finds, as they were given where the cloud only spells them in another way."""
+    found = {key: thing[key] for key in keys if thing.get(key) is not None}
+    for key in kind.stored.keys() & found.keys() & known.keys():
+        if _last(found[key]) == _last(known[key]):
+            found[key] = known[key]
+    return found
+
+
+def _last(path: Any) -> str:
+    return str(path).rpartition("/")[2].upper()
+
+
+def _stored(kind: Kind, words: Mapping[str, str]) -> dict[str, Any]:
+    return {key: _filled(template, words) for key, template in kind.stored.items()}
+
+
+def _words(kind: Kind, urn: str, values: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, str]:
     """What templates may say."""
     digest = hashlib.sha256(urn.encode()).hexdigest()
     words = {
-        **{key: value for key, value in defaults.items() if value},
+        **{key: value for key, value in places.items() if value},
         **{key: str(value) for key, value in values.items() if isinstance(value, str | int | float)},
         "number": str(int(digest[:15], 16)),
         "urnHash": digest[:16],
     }
     words.setdefault("location", words.get("zone") or words.get("region", ""))
+    words["LOCATION"] = words["location"].upper()
+    # Both spellings are given, and one is meant.
+    words |= {key: words[key].removeprefix("b/").rpartition("/")[2] for key in kind.stored if key in words}
     if "namePrefix" in words:
         words.setdefault("name", words["namePrefix"] + digest[:7])
     # a domain-scoped project stands the other way round in an account's address
@@ -73,10 +100,10 @@ def _words(kind: Kind, urn: str, values: Mapping[str, Any], defaults: Mapping[st
 
 
 def _as_outputs(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs as outputs; labels come back under two more names."""
-    values = {key: value for key, value in inputs.items() if not key.startswith("__")}
+    """The inputs as outputs; labels come back under two more names, with the plugin's own among them."""
+    values = {key: defaults.without(value) for key, value in inputs.items() if not key.startswith("__")}
     copies = ("effectiveLabels", "pulumiLabels") if "labels" in values else ()
-    return values | {key: values["labels"] for key in copies if key in resource.outputs}
+    return values | {key: {**values["labels"], **_LABEL} for key in copies if key in resource.outputs}
 
 
 def _merged(

@@ -10,13 +10,13 @@ To the stand-in only what it has made itself exists.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from infra.providers.resource import ResourceError
-from infra.standins.gcp import gke, gke_refusals
+from infra.standins.gcp import gke, gke_refusals, provider_fields
 from infra.standins.gcp.making import Making
 
 STORAGE_AGENT = "gcp:storage/getProjectServiceAccount:getProjectServiceAccount"
@@ -150,6 +150,15 @@ def check(making: Making) -> None:
         concerned = any(fnmatchcase(making.token, pattern) for pattern in refusal.tokens)
         if concerned and (sentence := refusal.sentence(making)):
             raise ResourceError(sentence)
+
+
+def check_update(token: str, identifier: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Raises ResourceError where an update is sent to a thing of the new name, which is not there."""
+    fields = provider_fields.of(token)
+    for (key,) in fields.absent_after if fields else ():
+        if new.get(key) is not None and new[key] != old.get(key):
+            path = f"{identifier.rpartition('/')[0]}/{new[key]}"
+            raise ResourceError(f"googleapi: Error 404: The resource '{path}' was not found, notFound")
 
 
 def obtain_storage_agent(asked: Making) -> dict[str, Any]:

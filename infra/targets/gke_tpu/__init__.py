@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from infra.emulated import PLUGIN, QUESTIONS, STAND_IN, STORAGE
+from infra.emulated import GKE, PLUGIN, QUESTIONS, STAND_IN, STORAGE
 from infra.targets.contract import PaidContract
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class GkeTpu(PaidContract["GkeTpuSettings", "TrainingPlan[GkeTpuSettings]"]):
-    asks = frozenset((STORAGE, QUESTIONS, STAND_IN, PLUGIN))
+    asks = frozenset((STORAGE, QUESTIONS, STAND_IN, PLUGIN, GKE))
     plugins = frozenset(("gcp", "kubernetes"))
     stacks_begin = "gke"
 

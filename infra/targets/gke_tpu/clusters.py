@@ -21,6 +21,7 @@ from infra.google_cloud.asking import asking
 from infra.names import OWNER_LABEL, STACK_LABEL
 from infra.providers.resource import Context, ResourceError
 from infra.standins.gcp import gke, schema
+from infra.standins.gcp.emulated_world import EmulatedWorld
 from infra.standins.gcp.store import StandInStore
 from infra.targets.billed import Billed
 from infra.targets.errors import TargetError
@@ -74,6 +75,7 @@ def remove(names: Collection[str], say: Callable[[str], None]) -> Sequence[str]:
     store = _stand_in()
     for name in sorted(names) if store else ():
         assert store
+        EmulatedWorld(os.environ).delete(gke.CLUSTER, name, {})
         store.delete_below(gke.POOL, f"{name}/nodePools")
         store.delete(gke.CLUSTER, name)
     if not store:
