@@ -115,7 +115,9 @@ class GkeTpuCluster(pulumi.ComponentResource):
         return pulumi.CustomResource(_POOL, word, inputs | labelled | {"cluster": cluster.name}, options)
 
     def _reached(self, cluster: _GkeCluster) -> pulumi.ProviderResource:
-        text = pulumi.Output.all(cluster.name, *(getattr(cluster, key) for key in _SAID_BY_GOOGLE)).apply(_kubeconfig)
+        said = pulumi.Output.all(cluster.name, *(getattr(cluster, key) for key in _SAID_BY_GOOGLE))
+        # Of the cluster's login that Google's plugin keeps secret nothing is in it.
+        text = pulumi.Output.unsecret(said.apply(_kubeconfig))
         return pulumi.ProviderResource("kubernetes", "cluster", {"kubeconfig": text}, child_after(self, cluster))
 
     def _kind(
