@@ -22,6 +22,7 @@ BENCHMARKS = (
     "preview",
     "preview_foundation",
     "preview_tpu_vm",
+    "preview_gke",
     "tpu_requests",
     "pods",
     "safe_money",

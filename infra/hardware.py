@@ -21,7 +21,9 @@ import yaml
 from infra.sentences import SentenceError
 
 TABLE = Path(__file__).with_name("hardware.yaml")
-_AS_WRITTEN = ("gke_accelerator", "vertex_accelerator", "runtime_version", "data_nics")  # of a family
+_AS_WRITTEN = (  # of a family
+    *("gke_accelerator", "gke_version", "gke_boot_disk", "vertex_accelerator", "runtime_version", "data_nics"),
+)
 
 
 class UnknownAcceleratorError(SentenceError, ValueError):
@@ -128,6 +130,9 @@ class Accelerator:
     peak_int8_tops: float | None = None
     peak_fp8_tflops: float | None = None
     ici_gbytes_per_s: float | None = None  # bidirectional; NVLink on a GPU node
+    gke_version: str | None = None  # the oldest of GKE that has it, where a source says one
+    gke_boot_disk: str | None = None  # the kind of disk that its nodes start from, where it is not any
+    gke_workload_policy: bool = False  # whether a slice of several hosts is placed by one, not by a compact placement
     emulated: bool = False  # nobody sells it: hosts of `slipway emulate tpu --boot` have it
 
     @property
@@ -177,6 +182,20 @@ def find(name: str) -> Accelerator:
     if name in _sizes():
         return _row(name)
     raise UnknownAcceleratorError(_unknown(name))
+
+
+def spelled(name: str) -> str:
+    """The table's name of what is spelled by its topology, like tpu7x-2x2x2; any other name as it is."""
+    family, _, topology = name.rpartition("-")
+    if family not in families() or not re.fullmatch(r"\d+(x\d+)+", topology):
+        return name
+    sizes: dict[str, Any] = _document()["families"][family]["sizes"]
+    return next((size for size, written in sizes.items() if _size(written).get("topology") == topology), name)
+
+
+def gke_flex_start_version() -> str:
+    """The oldest version of GKE that starts TPUs by flex-start."""
+    return str(_document()["gke_flex_start_version"])
 
 
 def rows(pattern: str = "") -> tuple[Accelerator, ...]:
@@ -252,6 +271,7 @@ def _row(name: str) -> Accelerator:
         quotas=_quotas(family, apis, chips, cores_per_chip),
         sources=_sources(chip.pop("source", ()), family["source"]),
         emulated=family.get("emulated", False),
+        gke_workload_policy=family.get("gke_workload_policy", False),
         **{key: family.get(key) for key in _AS_WRITTEN},
         **chip,
     )

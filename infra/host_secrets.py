@@ -18,6 +18,11 @@ class HostSecret:
     version: str
     optional: bool = False
 
+    @property
+    def line(self) -> str:
+        """As bootstrap.sh reads it."""
+        return f"{self.variable} {self.version}{' optional' * self.optional}"
+
 
 # Without W&B's key a run is merely not shown there.
 _KNOWN = {"wandb": ("WANDB_API_KEY", True), "huggingface": ("HF_TOKEN", False)}

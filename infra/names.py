@@ -23,6 +23,7 @@ BUCKET_LIMIT = 63
 ACCOUNT_LIMIT = 30
 LABEL_LIMIT = 63
 COMPUTE_LIMIT = 63
+CLUSTER_LIMIT = 40  # of GKE, and of its node pools
 
 # What the APIs take, as whole texts; a stack file and a resource's inputs are held to the same.
 LABEL_KEY = re.compile(rf"[a-z][a-z0-9_-]{{0,{LABEL_LIMIT - 1}}}")
@@ -82,8 +83,8 @@ class Names:
 
     @property
     def account_email(self) -> str:
-        """Of the hosts' service account; a domain-scoped project is written the other way round in it."""
-        return f"{self.account_id}@{'.'.join(reversed(self.project.split(':')))}.iam.gserviceaccount.com"
+        """Of the hosts' service account."""
+        return account_email(self.project, self.account_id)
 
     @property
     def network_path(self) -> str:
@@ -129,6 +130,11 @@ def of(project: str, region: str, prefix: str) -> Names:
         if problem:
             raise NamesError(problem)
     return Names(project, region, prefix)
+
+
+def account_email(project: str, account_id: str) -> str:
+    """Of a service account; a domain-scoped project is written the other way round in it."""
+    return f"{account_id}@{'.'.join(reversed(project.split(':')))}.iam.gserviceaccount.com"
 
 
 # --- what cannot be ---

@@ -18,12 +18,13 @@ from typing import Annotated
 import typer
 
 from infra.commands.terminal import fail
-from infra.emulated import QUESTIONS, STORAGE, TPU
+from infra.emulated import GKE, QUESTIONS, STORAGE, TPU
 from infra.emulators import emulated_cloud
 from infra.emulators.bucket_policies import BucketPolicies
 from infra.emulators.cloud_projects import CloudProjects
 from infra.emulators.cluster import built_programs, emulated_cluster, nodes
 from infra.emulators.cluster.emulated_cluster import EmulatedCluster
+from infra.emulators.cluster.gke_api import GkeApi
 from infra.emulators.cluster.nodes import NodePool
 from infra.emulators.google_apis import GoogleApis
 from infra.emulators.object_store import ObjectStore
@@ -36,6 +37,7 @@ from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import every
 
 app = typer.Typer(no_args_is_help=True)
+_TOKEN = "GOOGLE_OAUTH_ACCESS_TOKEN"  # in the place of one of Google's, with which a cluster of GKE is asked
 _LOOK_S = 0.5  # between looks at the parts of a cluster
 
 
@@ -107,7 +109,7 @@ def cluster(
     pool: Annotated[list[str] | None, typer.Option(help="A pool of the nodes of one slice of this size.")] = None,
     zone: Annotated[str | None, typer.Option(help="Of all pools; else the first that Google documents.")] = None,
     kueue: Annotated[bool, typer.Option(help="With Kueue, which admits what names a queue.")] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the API server on 127.0.0.1; 0 takes any.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65534, help="Of the API server on 127.0.0.1; 0 takes any.")] = 0,
     state: Annotated[Path | None, typer.Option(help="Keep the cluster in this directory across starts.")] = None,
 ) -> None:
     """Kubernetes with JobSet and nodes as GKE makes them, on which pods are pretended; Ctrl-C ends it."""
@@ -123,19 +125,21 @@ def cluster(
             stack.callback(shutil.rmtree, directory)
         try:
             running = emulated_cluster.run(directory, built, pools, port, keeps=state is not None, kueue=kueue)
-            _serve(stack.enter_context(running), pools)
+            started = stack.enter_context(running)
+            _serve(started, stack.enter_context(GkeApi(started, port + 1 if port else 0)), pools)
         except KeyboardInterrupt:
             pass
     typer.echo("ended" + (f"; its state is in {state}" if state else ""))
 
 
-def _serve(running: EmulatedCluster, pools: Sequence[NodePool]) -> None:
+def _serve(running: EmulatedCluster, api: GkeApi, pools: Sequence[NodePool]) -> None:
     """Says how to use it, then watches until Ctrl-C. Raises ComponentError where a part of it ends."""
     layout = running.layout
     typer.echo(f"Kubernetes emulator: {layout.server}, with the logs of its parts in {layout.log('*').parent}")
     typer.echo("nodes: " + ", ".join(f"{each.nodes} in {each.name}" for each in pools))
     typer.echo(f"in another shell: export KUBECONFIG={layout.kubeconfig}")
     typer.echo(f"there: {layout.programs.path('kubectl')} get nodes --label-columns {nodes.POOL}")
+    typer.echo(f"for stacks of GKE: export {GKE}={api.url} {_TOKEN}={api.token}")
     typer.echo("its control plane and JobSet are the real programs; no pod runs on its nodes; Ctrl-C ends it")
     while True:
         running.processes.check()

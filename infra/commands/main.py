@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 VERBS = (
     "preview", "fit", "doctor", "hardware", "gc", "orphans",
     "watch", "status", "logs", "stop", "start", "replay", "purge",
-    "data", "wheels", "patches", "backend", "emulate", "stack",
+    "data", "wheels", "patches", "backend", "emulate", "stack", "token",
 )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from infra.engine.command_line import BACKEND_COMMANDS, PREVIEWS, Command, local
 from infra.engine.home import credentials_path, selected_stack
 from infra.engine.locks import explain, find_process, holder_is_gone, read_locks
 from infra.engine.proxy import without_proxy_on_loopback
-from infra.paths import ROOT
+from infra.paths import ROOT, TOOLS
 from infra.standins.gcp import schema
 from infra.targets import registry
 
@@ -287,8 +287,14 @@ def with_kubernetes(command: Command, start: Start, stack: str) -> Start:
     if not command.starts_providers or (target and kubernetes_plugin.NAME not in target.plugins):
         return start
     choice = kubernetes_plugin.choose(start.environment)
-    environment = kubernetes_plugin.with_choice(start.environment, choice)
+    environment = _with_tools(kubernetes_plugin.with_choice(start.environment, choice))
     return replace(start, environment=environment, notices=(*start.notices, *_notes(kubernetes_plugin.notices(choice))))
+
+
+def _with_tools(environment: Mapping[str, str]) -> dict[str, str]:
+    """A cluster's kubeconfig may log in by `slipway token`, by its name alone."""
+    path = environment.get("PATH", os.defpath).split(os.pathsep)
+    return dict(environment) if str(TOOLS) in path else {**environment, "PATH": os.pathsep.join([*path, str(TOOLS)])}
 
 
 def _refuse(problem: str | None) -> None:

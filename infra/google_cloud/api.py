@@ -42,7 +42,7 @@ class GoogleApi:
     def send(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None) -> Any:
         """A call over HTTP without a client of Google's. Returns the response; raises GoogleAPICallError."""
         instead = self.service.instead
-        url = f"{instead or f'https://{self.host}'}/{path}"
+        url = f"{instead.rstrip('/') or f'https://{self.host}'}/{path}"
         response = _session(instead).request(method, url, params=query, json=body, timeout=CALL_TIMEOUT_S)
         if not response.ok:
             raise importlib.import_module("google.api_core.exceptions").from_http_response(response)

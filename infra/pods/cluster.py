@@ -1,4 +1,4 @@
-"""A cluster's API server, asked as kubectl would be: by a context of the kubeconfig.
+"""A cluster's API server, asked as kubectl would be: by a context of the kubeconfig, or by one of its own.
 
 Owns the connection and what is said where it fails. Refuses to own what is asked. The official client is
 imported with the first question (0.55 s of a processor), so that a preview does not pay for it.
@@ -18,13 +18,17 @@ _ANSWERS_S = 20.0
 class Cluster:
     """Raises TargetError for a context that is not there, a server that does not answer, and what it refuses."""
 
-    def __init__(self, context: str) -> None:
+    def __init__(self, context: str, kubeconfig: Mapping[str, Any] | None = None) -> None:
+        """kubeconfig: what has the context, where that is not a file of the person's own."""
         from kubernetes import config
 
         self.context = context
         untyped: Any = config
         try:
-            self._client: Any = untyped.new_client_from_config(context=context)
+            if kubeconfig is None:
+                self._client: Any = untyped.new_client_from_config(context=context)
+            else:
+                self._client = untyped.new_client_from_config_dict(dict(kubeconfig), context, persist_config=False)
         except config.ConfigException as error:
             raise TargetError(f"context '{context}' leads to no cluster: {_one_line(error)}") from None
 

@@ -16,6 +16,7 @@ from infra.pods.pod_group import SLICE, JobKind, Manifest, PodGroup, check_name
 from training.exit_codes import ExitCode
 
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
+JOB_SETS = "jobsets.jobset.x-k8s.io"  # the definition that a cluster with JobSet has
 CONTAINER = "train"
 SLICE_LABEL = "slipway-slice"  # of a pod without a JobSet
 _EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
@@ -115,6 +116,8 @@ def _alone(group: PodGroup, number: int, script: str) -> Manifest:
     template = job["spec"]["template"]
     template["metadata"]["labels"] = _labels(group) | {SLICE_LABEL: str(number)}
     template["spec"]["subdomain"] = group.name
+    if group.slice_labels:
+        template["spec"]["nodeSelector"] |= group.slice_labels[number]
     (container,) = template["spec"]["containers"]
     container["env"] = [one for one in container["env"] if one["name"] != "JOB_INDEX"]
     container["env"].append({"name": "JOB_INDEX", "value": str(number)})
@@ -213,7 +216,7 @@ def _account(group: PodGroup) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": _metadata(group, group.account),
+        "metadata": _metadata(group, group.account, annotations=dict(group.account_annotations)),
         "automountServiceAccountToken": False,
     }
 

@@ -35,8 +35,9 @@ class PodGroup:
     """A run's pods: `slices` jobs of `hosts_per_slice` pods each.
 
     resources: what each pod takes of its node, like {"google.com/tpu": 4}. exclusive_by: a label of nodes; a slice has
-    all nodes of one value of it to itself. mounts: claims by the path where pods see them. secrets: by the variable,
-    each "<secret>/<key>". restarts: how often what failed by itself starts again; what was taken away is not counted.
+    all nodes of one value of it to itself. slice_labels: without a JobSet, those of each slice's nodes. mounts: claims
+    by the path where pods see them. secrets: by the variable, each "<secret>/<key>". restarts: how often what failed by
+    itself starts again; what was taken away is not counted.
     """
 
     name: str
@@ -49,6 +50,7 @@ class PodGroup:
     artifacts: str
     bundle: str
     resources: Mapping[str, int]
+    account_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     node_labels: Mapping[str, str] = field(default_factory=dict[str, str])
     tolerations: tuple[Mapping[str, str], ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -57,6 +59,7 @@ class PodGroup:
     mounts: Mapping[str, str] = field(default_factory=dict[str, str])
     pull_secrets: tuple[str, ...] = ()
     exclusive_by: str = ""
+    slice_labels: tuple[Mapping[str, str], ...] = ()
     kind: JobKind = JobKind.JOBSET
     queue: str = ""
     priority: str = ""

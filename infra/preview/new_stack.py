@@ -81,7 +81,9 @@ class NewStack:
     def name(self) -> str:
         variant = self.variant or ("" if self.tier == Tier.ON_DEMAND else self.tier)
         size = self.accelerator if self.slices == 1 else f"{self.accelerator}x{self.slices}"
-        named = f"{self.target}-{size}" if self.target else size
+        target = registry.named(self.target) if self.target else _first_target(hardware.find(self.accelerator))
+        begins = (target and target.stacks_begin) or self.target
+        named = f"{begins}-{size}" if begins else size
         return f"{named}.{variant}" if variant else named
 
 

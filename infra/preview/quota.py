@@ -55,4 +55,4 @@ def of(settings: Terms) -> QuotaNeed | None:
     name = {Tier.ON_DEMAND: quota.on_demand, Tier.SPOT: quota.spot, Tier.FLEX_START: quota.spot}.get(settings.tier)
     places = zones if quota.scope is QuotaScope.ZONE else (settings.place,)
     amount = quota.units * settings.slices
-    return QuotaNeed(name, amount, str(quota.unit), places, quota.service, quota.dimension)
+    return QuotaNeed(name, amount, str(quota.unit), places, quota.service, quota.dimension if name else None)

@@ -53,6 +53,20 @@ def location_problem(key: str, place: str) -> str | None:
     return f"{key} is {place!r}; give {what.get(key, 'a region or zone, like us-central1 or us-central1-a')}"
 
 
+def region_problem(region: str) -> str | None:
+    """A foundation is where accelerators are, so its region is one of the hardware table's."""
+    known = sorted({zone.rpartition("-")[0] for row in hardware.rows() for zone in row.zones})
+    if problem := names.region_problem(region):
+        return problem
+    if region in known:
+        return None
+    nearest = difflib.get_close_matches(region, known, n=1, cutoff=0)
+    return (
+        f"region {region!r} has no zone in infra/hardware.yaml; nearest: {', '.join(nearest)}. Fix it, or add its "
+        f"zones to the rows of what is sold there"
+    )
+
+
 def mtu_problem(mtu: int) -> str | None:
     return None if mtu in MTU else f"mtu is {mtu}; give {MTU.start} to {MTU.stop - 1}"
 
@@ -65,8 +79,11 @@ def subnet_problem(cidr: str) -> str | None:
         return f"{cidr!r} is no range of IPv4 addresses ({error}); write one like 10.0.0.0/20"
     if not any(network.subnet_of(private) for private in _PRIVATE):
         return f"{cidr!r} is not private; write a range in {', '.join(map(str, _PRIVATE))}"
+    if "/" not in cidr:
+        return f"{cidr!r} is one address, not a range of them; write one like {network.network_address}/20"
     if network.prefixlen > 26:
-        return f"{cidr!r} holds {network.num_addresses - 4} hosts; write a wider range, like 10.0.0.0/20"
+        room = max(network.num_addresses - 4, 0)  # four of each range are Google's
+        return f"{cidr!r} has room for {room} hosts; write a wider range, like 10.0.0.0/20"
     return None
 
 

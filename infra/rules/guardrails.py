@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
-from infra.rules import google_checks
+from infra.rules import google_checks, pool_checks
 
 
 @dataclass(frozen=True)
@@ -306,6 +306,15 @@ def _topology(declared: Declared) -> str | None:
     return google_checks.topology_problem(topology, machine, hosts) if topology else None
 
 
+def _workload_policy(declared: Declared) -> str | None:
+    workload = _object(declared.inputs.get("workloadPolicy"))
+    if workload and declared.inputs.get("groupPlacementPolicy"):
+        return "it has workloadPolicy and groupPlacementPolicy; give one of them"
+    if workload.get("type") == "HIGH_AVAILABILITY" and workload.get("acceleratorTopology"):
+        return "workloadPolicy is HIGH_AVAILABILITY with a topology, which is for serving; give HIGH_THROUGHPUT"
+    return None
+
+
 _BUCKET = "gcp:storage/bucket:Bucket"
 _CLUSTER = "gcp:container/cluster:Cluster"
 _POOL = "gcp:container/nodePool:NodePool"
@@ -336,4 +345,6 @@ RULES: tuple[Rule, ...] = (
     Rule("accelerator-type", ("gcp:tpu/*", _REQUEST), _accelerator_type),
     Rule("guest-accelerator", ("gcp:compute/instance*", _POOL), _guest_accelerator),
     Rule("topology", (_POOL, "gcp:compute/resourcePolicy:ResourcePolicy"), _topology),
+    Rule("node-pool", (_POOL,), lambda declared: pool_checks.pool_problem(declared.inputs)),
+    Rule("workload-policy", ("gcp:compute/resourcePolicy:ResourcePolicy",), _workload_policy),
 )

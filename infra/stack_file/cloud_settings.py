@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from infra import names
-from infra.rules import guardrails
+from infra.rules import google_checks, guardrails
 from infra.stack_file.settings import Owned, without
 
-type Region = Annotated[str, without(names.region_problem)]
+type Region = Annotated[str, without(google_checks.region_problem)]
 
 
 class CloudSettings(Owned):

@@ -16,6 +16,8 @@ from pydantic import AfterValidator, Field, model_validator
 from infra import hardware, names
 from infra.host_secrets import problem as secret_problem
 from infra.names import SECRET_NAME, Names
+from infra.rules import google_checks
+from infra.rules.pool_checks import FLEX_START_LIMIT_S
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import Absent, Settings, SettingsError, every, without
 from infra.stack_file.terms import Terms, where
@@ -79,6 +81,10 @@ class CloudTrainingSettings(CloudSettings, Terms):
     """Labels of the nodes, beside those of owner and stack."""
     tags: Annotated[tuple[str, ...], AfterValidator(_tags)] = ()
     """Network tags of the nodes."""
+    reservation: Absent[Word] = None
+    """The reservation of tier reserved: its name, or its path - of TPU VMs
+    projects/<project>/locations/<zone>/reservations/<name> (folders/..., organizations/... too; `-` is any), of GKE
+    projects/<project>/zones/<zone>/reservations/<name>."""
     host_secrets: tuple[Annotated[str, Field(pattern=f"^{SECRET_NAME.pattern}$"), without(secret_problem)], ...] = ()
     """Secrets of the foundation that hosts read at their start, by name - wandb, huggingface, ..."""
 
@@ -131,7 +137,7 @@ class CloudTrainingSettings(CloudSettings, Terms):
 
     def check_place(self) -> None:
         super().check_place()
-        for rule in (_zone_rule, _spot_rule, _network_rule, _bucket_rule, _places_rule):
+        for rule in (_zone_rule, _spot_rule, _tier_rule, _network_rule, _bucket_rule, _places_rule):
             rule(self)
 
 
@@ -154,6 +160,8 @@ def _zone_rule(settings: CloudTrainingSettings) -> None:
     row, zones = settings.row, settings.zones
     known = ", ".join(row.zones_documented) or ", ".join(row.zones)
     if not zones:
+        if settings.region and (problem := google_checks.region_problem(settings.region)):
+            raise SettingsError(f"{problem} ({where(settings)}); {row.name} is in: {known}")
         said = f"region '{settings.region}' has no zone with {row.name}" if settings.region else "zones is empty"
         raise SettingsError(f"{said} in {where(settings)}; {row.name} is in: {known}")
     for zone in zones:
@@ -180,7 +188,8 @@ def _spot_rule(settings: CloudTrainingSettings) -> None:
     row, tier = settings.row, settings.tier
     if tier is Tier.SPOT:
         quota, price = row.quota(settings.api), row.price(settings.place)
-        if quota and quota.spot is None:
+        has_spot = price is not None and price.spot_usd is not None
+        if quota and quota.spot is None and not has_spot:
             raise SettingsError(
                 f"tier is 'spot' in {where(settings)}, but no spot {row.name} is known; write on-demand"
             )
@@ -190,6 +199,29 @@ def _spot_rule(settings: CloudTrainingSettings) -> None:
                 f"tier is 'spot' in {where(settings)}, but no spot {row.name} is listed in {settings.place}; choose a "
                 f"region of {has}, or write on-demand, or, if you know better, its price_usd_per_chip_hour"
             )
+
+
+def _tier_rule(settings: CloudTrainingSettings) -> None:
+    tier = settings.tier
+    if tier is Tier.FLEX_START and not 0 < (settings.max_runtime or 0) <= FLEX_START_LIMIT_S:
+        raise SettingsError(
+            f"tier is 'flex-start' in {where(settings)}, which gives a slice for at most 7 days; write how long "
+            f"it is wanted, like `slipway:max_runtime: 24h`"
+        )
+    if settings.reservation and tier not in (Tier.RESERVED, Tier.GUARANTEED):
+        raise SettingsError(
+            f"reservation is '{settings.reservation}' in {where(settings)}, but tier '{tier}' takes none; "
+            f"write `tier: reserved`"
+        )
+
+
+def check_reservation_zone(settings: CloudTrainingSettings, zone: str) -> None:
+    """Raises SettingsError where a reservation in that zone cannot serve the stack."""
+    if settings.zones != (zone,):
+        raise SettingsError(
+            f"reservation is in zone '{zone}', but zones are {', '.join(settings.zones)} in "
+            f"{where(settings)}; write `zones: [{zone}]`: a reservation is of one zone"
+        )
 
 
 def _network_rule(settings: CloudTrainingSettings) -> None:

@@ -100,7 +100,8 @@ class StackSettings(_Frozen):
     stack: str
     target: Target
     """The kind of place the stack runs - `local` (host processes on this machine), `tpu-vm` (TPU slices by a queued
-    resource) or `foundation` (what those stand on, one per region)."""
+    resource), `gke-tpu` (a GKE cluster with TPU slices), `kubernetes` (a cluster that exists already) or `foundation`
+    (what those at Google stand on, one per region)."""
 
     @property
     def place(self) -> str:
@@ -119,8 +120,9 @@ class Workload(_Frozen):
     """What is trained on which slices, wherever those are."""
 
     stack: str
-    accelerator: str
-    """A row of infra/hardware.yaml, spelled as its vendor does; `cpu-8` is 2 hosts x 4 virtual CPU devices."""
+    accelerator: Annotated[str, AfterValidator(hardware.spelled)]
+    """A row of infra/hardware.yaml, spelled as its vendor does or, of TPUs, by its topology (tpu7x-2x2x2 is tpu7x-16);
+    `cpu-8` is 2 hosts x 4 virtual CPU devices."""
     slices: int = Field(1, ge=1, le=512)
     """How many slices of that accelerator train together."""
     steps: int = Field(ge=1, le=100_000_000)

@@ -41,10 +41,12 @@ class TargetContract[S, P](ABC):
 
     asks: the variables of infra/emulated.py that may put something else where its stacks ask a service.
     plugins: the engine's plugins that its stacks need besides ours, as `pulumi plugin install resource` names them.
+    stacks_begin: what its stacks are named before the accelerator; empty where nothing stands before it.
     """
 
     asks: frozenset[str] = frozenset()
     plugins: frozenset[str] = frozenset()
+    stacks_begin: str = ""
 
     @property
     def name(self) -> str:

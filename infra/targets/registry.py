@@ -16,6 +16,7 @@ class Target(StrEnum):
     LOCAL = "local"
     TPU_VM = "tpu-vm"
     KUBERNETES = "kubernetes"
+    GKE_TPU = "gke-tpu"
     FOUNDATION = "foundation"
 
     @property

@@ -57,7 +57,7 @@ def startup_script(host: HostScript, bootstrap: str) -> str:
     names = (*_FILES, *((_MOUNT_FILE,) if host.data_mount else ()))
     files = {name: Path(__file__).with_name(name).read_text() for name in names} | {"bootstrap.sh": bootstrap}
     size = HEADER.format(stack=host.stack, slices=host.slices, hosts=host.hosts_per_slice, chips=host.chips_per_host)
-    secrets = [f"{secret.variable} {secret.version}{' optional' * secret.optional}" for secret in host.secrets]
+    secrets = [secret.line for secret in host.secrets]
     text = "\n".join(
         (
             "#!/usr/bin/env bash",

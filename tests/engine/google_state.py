@@ -1,9 +1,7 @@
-"""A stand-in's state of a foundation as Google's own plugin 10.2 would have written it.
+"""A stand-in's state of a foundation as Google's own plugin 10.2 would have written it: without the stand-in's mark.
 
-It cannot be had here, so what it adds is a table from its source: the defaults of each type that are not false, zero or
-empty (`Default:` in terraform-provider-google-beta, which the bridge fills in and names in `__defaults`), an empty list
-of such names in every other object (pulumi-terraform-bridge, pkg/tfbridge/schema.go), `__meta` and the label that the
-provider adds among the outputs.
+The plugin cannot be had here. What it writes beside the properties the stand-in writes too, from the plugin's source
+(infra/standins/gcp/state_form.py). Refuses to own that.
 """
 
 from __future__ import annotations
@@ -11,25 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from infra.standins.gcp import schema
-from infra.standins.gcp.schema import ListOf, ObjectOf, Type
 from infra.standins.gcp.store import MARK
 
-FILLED_IN: dict[str, dict[str, Any]] = {
-    "gcp:compute/network:Network": {"networkFirewallPolicyEnforcementOrder": "AFTER_CLASSIC_FIREWALL"},
-    "gcp:compute/firewall:Firewall": {"priority": 1000},
-    "gcp:compute/routerNat:RouterNat": {
-        "icmpIdleTimeoutSec": 30,
-        "tcpEstablishedIdleTimeoutSec": 1200,
-        "tcpTimeWaitTimeoutSec": 120,
-        "tcpTransitoryIdleTimeoutSec": 30,
-        "type": "PUBLIC",
-        "udpIdleTimeoutSec": 30,
-    },
-    "gcp:kms/cryptoKey:CryptoKey": {"purpose": "ENCRYPT_DECRYPT"},
-    "gcp:artifactregistry/repository:Repository": {"mode": "STANDARD_REPOSITORY"},
-}
-_LABEL = {"goog-pulumi-provisioned": "true"}
 _WRITTEN_ANEW = ("created", "modified", "sourcePosition", "stackTrace")
 _PROVIDER_ID = "49fb51fa-66c4-49c6-aa5c-be7c1419c8"  # and two digits, one number per provider
 
@@ -77,31 +58,7 @@ def _resource(resource: dict[str, Any]) -> dict[str, Any]:
         kept["propertyDependencies"] = {key: sorted(urns) for key, urns in kept["propertyDependencies"].items()}
     if not kept["type"].startswith("gcp:"):
         return kept
-    kind = schema.resource_type(kept["type"])
-    assert kind is not None
-    given = {key: value for key, value in kept["inputs"].items() if key != "__defaults"}
-    filled_in = {key: value for key, value in FILLED_IN.get(kept["type"], {}).items() if key not in given}
-    inputs = {key: _with_empty_lists(value, kind.inputs[key].type) for key, value in given.items()}
+    delta = kept["outputs"]["__pulumi_raw_state_delta"]["obj"]
+    assert delta.pop("ignored") == [MARK]
     outputs = {key: value for key, value in kept["outputs"].items() if key != MARK}
-    for key in ("effectiveLabels", "pulumiLabels"):
-        if key in outputs:
-            outputs[key] = outputs[key] | _LABEL
-    if "deletionPolicy" in outputs:
-        outputs["deletionPolicy"] = "DELETE"
-    return kept | {
-        "inputs": inputs | filled_in | {"__defaults": sorted(filled_in)},
-        "outputs": outputs | filled_in | {"__meta": '{"schema_version":"0"}'},
-    }
-
-
-def _with_empty_lists(value: Any, kind: Type) -> Any:
-    match kind:
-        case ListOf(item):
-            return [_with_empty_lists(each, item) for each in value]
-        case ObjectOf():
-            fields = schema.object_fields(kind)
-            assert fields is not None
-            inner = {key: _with_empty_lists(each, fields[key].type) for key, each in value.items()}
-            return inner | {"__defaults": []}
-        case _:
-            return value
+    return kept | {"outputs": outputs}

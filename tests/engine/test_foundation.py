@@ -18,6 +18,7 @@ from infra.emulators.object_store import ObjectStore
 from infra.host_roles import bucket_roles
 from infra.preview.planned_changes import changes
 from infra.stack_file.settings import any_from_file, stack_names
+from infra.standins.gcp import defaults
 from infra.standins.gcp.store import STATE_VARIABLE
 from infra.targets.foundation.settings import FoundationSettings
 from infra.targets.foundation.state_bucket import TARGETS
@@ -70,7 +71,7 @@ def described(steps: list[dict[str, Any]]) -> str:
     lines: list[str] = []
     for step in sorted(steps, key=lambda step: step["urn"]):
         lines.append(f"{step['op']} {step['newState']['type']} {step['urn'].rpartition('::')[2]}")
-        given = {key: value for key, value in step["newState"]["inputs"].items() if not key.startswith("__")}
+        given: dict[str, Any] = defaults.without(step["newState"]["inputs"])
         lines += [f"  {key}: {json.dumps(given[key])}" for key in sorted(given)]
     return "".join(f"{line}\n" for line in lines)
 
@@ -83,7 +84,7 @@ def made(cloud: Path, kind: str) -> dict[str, dict[str, Any]]:
 def hosts_may_read_what_orbax_asks_for(cloud: Path) -> None:
     """With roles on objects alone the first save ends in a 403 on storage.buckets.get."""
     sees = {
-        grant["bucket"]
+        grant["bucket"].removeprefix("b/")
         for grant in made(cloud, "storage/BucketIAMMember").values()
         if grant["role"] == "roles/storage.legacyBucketReader"
     }

@@ -23,7 +23,7 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 from infra import names
 from infra.engine import google_plugin
 from infra.paths import TOOLS
-from infra.standins.gcp import kinds, preconditions, schema
+from infra.standins.gcp import kinds, outputs, preconditions, schema
 from infra.standins.gcp.store import StandInStore
 from tests.engine.google_plugin import write_plugin
 from tests.engine.project import ENGINE, ROOT
@@ -396,8 +396,8 @@ def test_account_of_a_domain_scoped_project_has_the_address_that_names_say() -> 
     assert resource is not None
     named = names.of("example.com:x", "us-central1", "slipway")
     inputs = {"accountId": named.account_id, "project": named.project}
-    _, outputs = kinds.created(kinds.of(token, resource), resource, "urn", inputs, {})
-    assert outputs["member"] == f"serviceAccount:{named.account_email}"
+    _, made = outputs.created(kinds.of(token, resource), resource, "urn", inputs, {})
+    assert made["member"] == f"serviceAccount:{named.account_email}"
 
 
 # --- what a change replaces ---
@@ -416,6 +416,7 @@ def test_account_of_a_domain_scoped_project_has_the_address_that_names_say() -> 
 def test_only_a_wider_range_of_a_subnet_is_an_update(
     plugin: Plugin, before: str, after: str | None, replaced: bool
 ) -> None:
+    plugin.configure(project="p", accessToken=google_plugin.PLACEHOLDER_TOKEN)
     inputs: dict[str, Any] = {"name": "s", "network": "n", "region": "r"}
     changed = inputs | ({"ipCidrRange": after} if after else {})
     assert plugin.replaced(_SUBNET, inputs | {"ipCidrRange": before}, changed) == (["ipCidrRange"] if replaced else [])

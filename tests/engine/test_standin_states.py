@@ -130,7 +130,8 @@ def test_a_state_that_googles_plugin_wrote_previews_without_a_change(
 
     write(clone, soft_delete_days=30)
     assert changes(clone) == {
-        bucket: ("update", ["softDeletePolicy"]) for bucket in ("checkpoints", "data", "artifacts", "state")
+        bucket: ("update", ["softDeletePolicy.retentionDurationSeconds"])
+        for bucket in ("checkpoints", "data", "artifacts", "state")
     }
     write(clone, egress="nat")
     assert {what for what, _ in changes(clone).values()} == {"create"}

@@ -185,8 +185,9 @@ def declared(stack: str, **changed: Any) -> dict[str, Any]:
     """The inputs of every resource."""
     settings = settings_of(stack, **{"max_chips": 2000, "max_usd_per_hour": 1e6} | changed)
     args = dataclasses.asdict(slice_args(decide(settings)))
-    software = args.pop("software")
-    return args | software
+    prepared = args.pop("prepared")
+    software = prepared.pop("software")
+    return args | prepared | software
 
 
 @pytest.mark.parametrize("stack", ["v6e-32", "v6e-8x16"])

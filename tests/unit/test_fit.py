@@ -29,12 +29,13 @@ from infra.preview.fit.verdict import FitVerdict, Traffic, VerdictError, from_te
 from infra.preview.stack_plan import decide
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
+from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import FitCheck, SettingsError, any_from_file, every, from_file, stack_names
 from infra.stack_file.terms import Terms
 from infra.targets.local.settings import LocalSettings
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
-SIZES = [name for name in stack_names() if isinstance(any_from_file(name), TpuVmSettings)]
+SIZES = [name for name in stack_names() if isinstance(any_from_file(name), CloudTrainingSettings)]
 FITS = FitVerdict(
     key="0" * 16,
     topology="v6e-32",
@@ -88,7 +89,7 @@ def test_twins_ask_the_same_and_everything_compiled_asks_another() -> None:
 def test_the_command_and_a_preview_ask_the_same() -> None:
     for stack in SIZES:
         settings = any_from_file(stack)
-        assert isinstance(settings, TpuVmSettings)
+        assert isinstance(settings, CloudTrainingSettings)
         assert train_step(stack).request.key == compile_request_of(settings, run_plan.of_stack(settings)).key
 
 

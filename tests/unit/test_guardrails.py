@@ -33,6 +33,47 @@ def pool(machine: str = "ct6e-standard-4t", **inputs: Any) -> dict[str, Any]:
     return {"location": "us-east5", "nodeConfig": {"machineType": machine, "serviceAccount": HOST}} | inputs
 
 
+def nodes(machine: str = "ct6e-standard-4t", pool: dict[str, Any] | None = None, **config: Any) -> dict[str, Any]:
+    """A pool by what its nodes are, and in `pool` what it says besides."""
+    whole = {"location": "us-east5", "nodeConfig": {"machineType": machine, "serviceAccount": HOST} | config}
+    return whole | (pool or {})
+
+
+POLICY = "gcp:compute/resourcePolicy:ResourcePolicy"
+FLEXIBLE = {"autoscaling": {"minNodeCount": 0, "maxNodeCount": 1}, "management": {"autoRepair": False}}
+WEEK = "604800s"
+ANY, SPECIFIC = ({"consumeReservationType": f"{kind}_RESERVATION"} for kind in ("ANY", "SPECIFIC"))
+COMPACT = {"type": "COMPACT", "tpuTopology": "2x2x2"}
+
+# what of its nodes, part of what is said
+POOLS: list[tuple[dict[str, Any], str]] = [
+    ({"spot": True, "flexStart": True}, "nodeConfig has spot and flexStart; a node is had on one of these terms"),
+    ({"spot": True, "preemptible": True}, "nodeConfig has spot and preemptible"),
+    ({"flexStart": True, "pool": FLEXIBLE}, "flexStart is true without maxRunDuration; give one of at most 7 days"),
+    ({"flexStart": True, "maxRunDuration": "a week", "pool": FLEXIBLE}, "maxRunDuration is 'a week'; give seconds"),
+    ({"flexStart": True, "maxRunDuration": "604801s", "pool": FLEXIBLE}, "at most 7 days: 604800s"),
+    ({"flexStart": True, "maxRunDuration": WEEK, "pool": FLEXIBLE | {"management": {}}}, "set it to false"),
+    ({"flexStart": True, "maxRunDuration": WEEK, "pool": FLEXIBLE | {"nodeCount": 1}}, "leave nodeCount out, and give"),
+    ({"pool": {"queuedProvisioning": {"enabled": True}}}, "queuedProvisioning is on without nodeConfig.flexStart"),
+    ({"reservationAffinity": SPECIFIC}, "SPECIFIC_RESERVATION without key and values; name the reservation"),
+    ({"spot": True, "reservationAffinity": ANY}, "ANY_RESERVATION, but spot and flex-start take none"),
+    ({"pool": {"nodeCount": 1, "autoscaling": {"maxNodeCount": 1}}}, "nodeCount is given beside autoscaling"),
+    (
+        {
+            "pool": {
+                "autoscaling": {"totalMaxNodeCount": 8},
+                "placementPolicy": {"type": "COMPACT", "tpuTopology": "4x8"},
+            }
+        },
+        "autoscaling has totalMaxNodeCount, which the plugin sends as a maximum of 0",
+    ),
+    ({"machine": "tpu7x-standard-4t", "pool": {"placementPolicy": COMPACT}}, "tpu7x-standard-4t is placed by a work"),
+    (
+        {"machine": "ct6e-standard-8t", "pool": {"placementPolicy": {"type": "COMPACT", "tpuTopology": "2x4"}}},
+        "topology 2x4 of ct6e-standard-8t is one host and needs no place",
+    ),
+]
+
 UNKNOWN = object()  # stands for an Output of the SDK
 
 # rule, type, inputs that break it, part of what is said
@@ -162,6 +203,19 @@ BROKEN: list[tuple[str, str, dict[str, Any], str]] = [
         {"workloadPolicy": {"acceleratorTopology": "3x3"}},
         "TPU topology '3x3' is none in infra/hardware.yaml; nearest: ",
     ),
+    *(("node-pool", POOL, nodes(**inputs), said) for inputs, said in POOLS),
+    (
+        "workload-policy",
+        POLICY,
+        {"workloadPolicy": {"type": "HIGH_THROUGHPUT"}, "groupPlacementPolicy": {"collocation": "COLLOCATED"}},
+        "it has workloadPolicy and groupPlacementPolicy; give one of them",
+    ),
+    (
+        "workload-policy",
+        POLICY,
+        {"workloadPolicy": {"type": "HIGH_AVAILABILITY", "acceleratorTopology": "2x2x2"}},
+        "workloadPolicy is HIGH_AVAILABILITY with a topology",
+    ),
 ]
 
 PASSES: list[Declared] = [
@@ -182,6 +236,9 @@ PASSES: list[Declared] = [
     Declared(POOL, "x", pool(placementPolicy={"type": "COMPACT", "tpuTopology": "4x8"}, nodeCount=8)),
     Declared(POOL, "x", pool("n2-standard-4", nodeCount=UNKNOWN)),
     Declared(POOL, "x", {"location": "us-east5", "nodeConfig": {"serviceAccount": HOST, "labels": {"K8s.io/x": "Y"}}}),
+    Declared(POOL, "x", nodes(flexStart=True, maxRunDuration=WEEK, pool=FLEXIBLE)),
+    Declared(POOL, "x", nodes(flexStart=True, maxRunDuration=UNKNOWN, pool=FLEXIBLE)),
+    Declared(POLICY, "x", {"workloadPolicy": {"type": "HIGH_THROUGHPUT", "acceleratorTopology": "2x2x2"}}),
     Declared(NETWORK, "x", {"mtu": 8896}),
     Declared(NETWORK, "x", {"mtu": UNKNOWN}),
     Declared("gcp:projects/service:Service", "x", {"service": "tpu.googleapis.com"}),

@@ -10,6 +10,7 @@ import pytest
 from infra.engine import ask_plugin_version, command_line, kubernetes_plugin, plugin_version, wrapper
 from infra.engine.kubernetes_plugin import DIRECTORY, EXECUTABLE
 from infra.engine.plugin_places import Choice
+from infra.paths import TOOLS
 from infra.standins.kubernetes import official
 
 NOTICE = "note: a stand-in applies what is declared in Kubernetes, since Pulumi's own plugin is not installed; it asks"
@@ -53,7 +54,7 @@ def test_stand_in_serves_and_says_so_where_a_stack_may_declare_something_in_kube
         assert begun.notices[0] == "note: before"
         assert begun.notices[1].startswith(NOTICE)
         assert f"pulumi plugin install resource kubernetes {official.VERSION}" in begun.notices[1]
-        assert begun.environment["PATH"] == f"/usr/bin:{DIRECTORY}"
+        assert begun.environment["PATH"] == f"/usr/bin:{DIRECTORY}:{TOOLS}", "a kubeconfig may log in by `slipway`"
     for verb, target in (("up", "local"), ("up", "tpu-vm"), ("stack", "")):
         stack = f"config:\n  slipway:target: {target}\n" if target else ""
         assert wrapper.with_kubernetes(command_line.parse([verb]), ready, stack) == ready

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from infra.paths import STACKS
+from infra.pods.run_manifests import run_manifests
 from infra.preview.stack_plan import decide
 from infra.stack_file.settings import SettingsError, check, from_file
-from infra.targets.kubernetes.plan import declared
 from infra.targets.kubernetes.settings import KubernetesSettings
 
 SHIPPED = (STACKS / "Pulumi.eks-h100-2.yaml").read_text()
@@ -26,7 +26,7 @@ def made(stack: str = "eks-h100-2", **changes: Any) -> KubernetesSettings:
 
 def job(settings: KubernetesSettings) -> dict[str, Any]:
     """The only job's template, as the cluster is told it."""
-    *_, job_set = declared(settings, decide(settings).software)
+    *_, job_set = run_manifests(settings, decide(settings).software)
     (replicated,) = job_set["spec"]["replicatedJobs"]
     return replicated
 

@@ -83,12 +83,16 @@ _CONTRACT = ("contract", "errors", "registry", "hosts", "phases", "billed", "nee
 _BASE = ("targets", *(f"targets.{name}" for name in _CONTRACT))
 _MORE = {
     "targets.foundation": ("rules", "engine", "standins"),  # its buckets, and moving the engine's state into one
+    "targets.gke_tpu": (
+        "rules",
+        "standins",
+    ),  # what its machines may be; what the stand-in for Google's plugin has made
 }
 ROOMS: dict[str, tuple[str, ...]] = {
     "rules": (),
     "artifacts": (),
     "vm_hosts": (),
-    "pods": (),
+    "pods": ("stack_file", "host_software", "runs"),
     "stack_file": ("rules",),
     "host_software": ("stack_file", "artifacts"),
     "emulators": ("stack_file", "artifacts", "host_software", "vm_hosts"),

@@ -25,6 +25,7 @@ from infra.preview.stack_plan import decide, facts_of
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_text, stack_names
+from infra.targets.gke_tpu.settings import GkeTpuSettings
 from infra.targets.kubernetes.settings import KubernetesSettings
 from infra.targets.local.settings import LocalSettings
 from infra.targets.registry import Target
@@ -41,6 +42,11 @@ PROMISED = (
     *("v5e-8", "v5e-16", "v5e-64", "v5e-128", "v5e-256", "v5e-256.spot", "v5p-128"),
     *("v6e-8", "v6e-32", "v6e-256", "v6e-8x16", "v6e-8x32", "v6e-32.spot"),
 )
+ON_GKE = (
+    *("gke-v5e-16", "gke-v6e-32", "gke-v6e-16x4", "gke-v6e-32.spot"),
+    *("gke-tpu7x-8", "gke-tpu7x-16", "gke-tpu7x-64", "gke-tpu7x-64.flex"),
+)
+VARIANTS = {Tier.ON_DEMAND: "", Tier.FLEX_START: "flex"}
 CASES = cases(300, 10_000)
 
 
@@ -61,17 +67,17 @@ def test_a_stack_is_named_after_its_content(stack: str) -> None:
     if content.target in (Target.LOCAL, Target.FOUNDATION):
         assert name == content.target
         return
-    assert isinstance(content, TpuVmSettings | KubernetesSettings)
+    assert isinstance(content, TpuVmSettings | GkeTpuSettings | KubernetesSettings)
     size = content.accelerator + (f"x{content.slices}" if content.slices > 1 else "")
     if isinstance(content, KubernetesSettings):
         assert name.partition("-")[2] == size
         return
-    assert name == size
-    assert variant == ("" if content.tier is Tier.ON_DEMAND else content.tier)
+    assert name == (f"gke-{size}" if isinstance(content, GkeTpuSettings) else size)
+    assert variant == VARIANTS.get(content.tier, content.tier)
 
 
 def test_promised_stacks_are_shipped() -> None:
-    assert set(PROMISED) <= set(stack_names())
+    assert {*PROMISED, *ON_GKE} <= set(stack_names())
 
 
 @pytest.mark.parametrize("stack", PROMISED)
@@ -192,6 +198,25 @@ def test_shipped_stacks_are_what_stack_new_writes(stack: str) -> None:
     assert text(new) == (STACKS / f"Pulumi.{stack}.yaml").read_text()
 
 
+@pytest.mark.parametrize("stack", ON_GKE)
+def test_shipped_stacks_of_gke_are_what_stack_new_writes_for_it(stack: str) -> None:
+    gke = any_from_file(stack)
+    assert isinstance(gke, GkeTpuSettings)
+    flexible = gke.tier is Tier.FLEX_START
+    keys = (("max_runtime", "24h"),) if flexible else ()
+    new = NewStack(
+        *(gke.accelerator, gke.zones, gke.slices, str(gke.tier), VARIANTS.get(gke.tier, "")),
+        target="gke-tpu",
+        keys=keys,
+    )
+    assert new.name == stack
+    assert text(new) == (STACKS / f"Pulumi.{stack}.yaml").read_text()
+
+
+def test_what_gke_alone_offers_is_a_stack_of_gke() -> None:
+    assert NewStack("tpu7x-64", ("us-central1-c",)).name == "gke-tpu7x-64"
+
+
 @pytest.mark.parametrize("name", TPUS)
 def test_every_size_has_a_default_model(name: str) -> None:
     row = hardware.find(name)
@@ -222,7 +247,10 @@ def test_stack_new_writes_one_that_previews_and_never_overwrites(
         (["v5p-512"], "a stack of target tpu-vm needs --zone; v5p-512 is in: us-central1-a, us-east5-a"),
         (["cpu-8", "--target", "local", "--zone", "us-east5-a"], "a stack of target local has no zones; leave --zone"),
         (["cpu-8", "--target", "local", "--set", "ownr=me"], "unknown key 'ownr'"),
-        (["v5p-512", "--target", "moon"], "target 'moon' is none; write one of: local, tpu-vm, kubernetes, foundation"),
+        (
+            ["v5p-512", "--target", "moon"],
+            f"target 'moon' is none; write one of: {', '.join(Target)}",
+        ),
     ):
         refused = CliRunner().invoke(app, ["stack", "new", *wrong])
         assert refused.exit_code == 2

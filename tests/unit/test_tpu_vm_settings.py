@@ -86,6 +86,7 @@ def test_words_people_use() -> None:
         ({"zones": "us-east5-b"}, "zones is 'us-east5-b' in stacks/Pulumi.v6e-32.yaml: write a list"),
         ({"region": "us-east1"}, "region is 'us-east1' but zones are in 'us-east5'"),
         ({"zones": None, "region": "us-west4"}, "region 'us-west4' has no zone with v6e-32"),
+        ({"zones": None, "region": "us-esat5"}, "region 'us-esat5' has no zone in infra/hardware.yaml; nearest: us-ea"),
         ({"accelerator": "cpu-8"}, "accelerator 'cpu-8' is this machine's; write `target: local`"),
         ({"accelerator": "tpu7x-64"}, "accelerator 'tpu7x-64' is not offered as a TPU VM, only by: gke"),
         ({"accelerator": "v6e-33", "zones": None, "region": "us-east5"}, "is not in infra/hardware.yaml; nearest: v6e"),
@@ -316,8 +317,8 @@ def test_where_artifacts_are_written_hosts_read_them_and_runs_go_are_keys() -> N
     same = made(artifacts="gs://ours/wheels")
     assert requested(same, decide(same).software).wanted_in == "gs://ours/wheels"
     args = slice_args(plan)
-    assert {args.software.wheelhouse.store, args.software.bundle.store} == {"gs://ours/wheels"}
-    assert args.run.directory == f"gs://ours/runs/v6e-32/{plan.spec.run_name}"
+    assert {args.prepared.software.wheelhouse.store, args.prepared.software.bundle.store} == {"gs://ours/wheels"}
+    assert args.prepared.run.directory == f"gs://ours/runs/v6e-32/{plan.spec.run_name}"
     assert settings.buckets_named == {"artifacts": "ours", "runs": "ours"}
     assert made(artifacts="gs://ours").places.artifacts_on_hosts == "gs://ours"
 

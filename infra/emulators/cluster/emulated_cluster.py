@@ -23,7 +23,7 @@ import yaml
 from infra.emulators.cluster import api_accounts, components, manifests, nodes
 from infra.emulators.cluster.built_programs import ClusterPrograms, Manifest
 from infra.emulators.cluster.components import HOST, Layout, Ports
-from infra.emulators.cluster.nodes import NodePool
+from infra.emulators.cluster.nodes import POOL, NodePool
 from infra.emulators.cluster.processes import Processes
 from infra.sentences import SentenceError
 
@@ -71,6 +71,14 @@ class EmulatedCluster:
             self.kubectl("create", "--filename=-", given=yaml.safe_dump_all(made))
         # All at once: `kubectl wait` asks for one after the other, a minute for 256.
         self._wait(lambda: nodes.not_ready(self._nodes()), "kwok")
+
+    def change_pool(self, name: str, pools: Sequence[NodePool]) -> None:
+        """Its nodes are those of `pools` from now on; returns when all are ready."""
+        wanted = {node for pool in pools for node in pool.node_names}
+        there = {each["metadata"]["name"] for each in self._nodes() if each["metadata"]["labels"].get(POOL) == name}
+        if gone := sorted(there - wanted):
+            self.kubectl("delete", "node", "--ignore-not-found", *gone)
+        self.add(pools)
 
     def wait_for_kinds(self) -> None:
         """Until every kind that was applied is one of the API server's.
@@ -124,11 +132,11 @@ def run(
 
 
 def _configure(layout: Layout) -> None:
-    texts = {"jobset": components.jobset_configuration(layout)}
+    documents = {"jobset": [components.jobset_configuration(layout)], "kwok": manifests.stages(layout)}
     if layout.has_kueue:
-        texts["kueue"] = components.kueue_configuration(layout)
-    for name, text in texts.items():
-        layout.configuration(name).write_text(yaml.safe_dump(text), encoding="utf-8")
+        documents["kueue"] = [components.kueue_configuration(layout)]
+    for name, each in documents.items():
+        layout.configuration(name).write_text(yaml.safe_dump_all(each), encoding="utf-8")
 
 
 def _start(cluster: EmulatedCluster, tokens: Path) -> None:
@@ -142,7 +150,7 @@ def _start(cluster: EmulatedCluster, tokens: Path) -> None:
     cluster.apply(manifests.kinds(layout))
     cluster.wait_for_kinds()
     cluster.kubectl("wait", "--for=create", "namespace/kube-system", "--timeout=300s")
-    cluster.apply([*manifests.accesses(layout), *manifests.stages(layout)])
+    cluster.apply(manifests.accesses(layout))
     kueue = [components.kueue(layout)] if layout.has_kueue else []
     for component in (components.jobset(layout), components.kwok(layout), *kueue):
         processes.start(component)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from infra.emulators.cluster.built_programs import Manifest
 from infra.hardware import Accelerator, Api, find
@@ -18,7 +19,8 @@ POOL = "cloud.google.com/gke-nodepool"
 _MIB_PER_GIB = 1024
 _ADDRESSES = ipaddress.ip_network("10.128.0.0/12")
 _PODS = 110  # the most that GKE lets a node have, unless a pool says less
-_SYSTEM_VCPUS, _SYSTEM_GIB = 8, 32  # e2-standard-8
+_SYSTEM_MACHINE = "e2-standard-8"
+_GIB_PER_VCPU = {"standard": 4, "highmem": 8, "highcpu": 1}  # of the series that Google sells today
 _RESOURCES = {"tpu": "google.com/tpu", "gpu": "nvidia.com/gpu"}
 
 
@@ -28,16 +30,37 @@ class PoolError(SentenceError):
 
 @dataclass(frozen=True)
 class NodePool:
-    """All nodes of a slice; of `accelerator` None a single one, for what no slice runs."""
+    """Nodes of a pool in one zone: all of a slice, or of `accelerator` None a single one, unless `count` says other.
+
+    machine: of nodes without accelerators. first: the number of its first node. added_labels, added_taints: beside
+    those that GKE gives.
+    """
 
     name: str
     accelerator: Accelerator | None
     zone: str
     spot: bool = False
+    count: int | None = None
+    machine: str = _SYSTEM_MACHINE
+    cluster: str = "slipway"
+    first: int = 0
+    added_labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    added_taints: Sequence[Manifest] = ()
 
     @property
     def nodes(self) -> int:
+        if self.count is not None:
+            return self.count
         return self.accelerator.hosts if self.accelerator else 1
+
+    @property
+    def machine_type(self) -> str:
+        return self.accelerator.machine.name if self.accelerator and self.accelerator.machine else self.machine
+
+    @property
+    def node_names(self) -> list[str]:
+        """As GKE begins them."""
+        return [f"gke-{self.cluster}-{self.name}-{self.first + index}" for index in range(self.nodes)]
 
 
 def pools(sizes: Sequence[str], zone: str | None = None) -> list[NodePool]:
@@ -50,21 +73,26 @@ def pools(sizes: Sequence[str], zone: str | None = None) -> list[NodePool]:
     for index, accelerator in enumerate(accelerators):
         if Api.GKE not in accelerator.apis:
             raise PoolError(f"accelerator '{accelerator.name}' is not to be had on GKE; see `slipway hardware gke`")
-        if not (accelerator.machine and accelerator.machine.vcpus and accelerator.machine.memory_gb):
-            raise PoolError(
-                f"accelerator '{accelerator.name}': infra/hardware.yaml does not say how many vCPUs and how much "
-                f"memory its hosts have, so its nodes would be guesses; take another size"
-            )
+        check_known(accelerator)
         before = sum(each.name == accelerator.name for each in accelerators[:index])
         at = zone or (accelerator.zones_documented or accelerator.zones)[0]
         made.append(NodePool(f"{accelerator.name}-{before}", accelerator, at))
     return [NodePool("default-pool", None, made[0].zone if made else zone or "us-central1-a"), *made]
 
 
+def check_known(accelerator: Accelerator) -> None:
+    """Raises PoolError where too little is known of a host to make a node of it."""
+    if not (accelerator.machine and accelerator.machine.vcpus and accelerator.machine.memory_gb):
+        raise PoolError(
+            f"accelerator '{accelerator.name}': infra/hardware.yaml does not say how many vCPUs and how much "
+            f"memory its hosts have, so its nodes would be guesses; take another size"
+        )
+
+
 def missing(pools: Sequence[NodePool], there: Sequence[Manifest]) -> list[Manifest]:
     """Nodes of these pools that are not there, each with an address that no other has."""
     names = {node["metadata"]["name"] for node in there}
-    wanted = [(pool, name_of(pool, index)) for pool in pools for index in range(pool.nodes)]
+    wanted = [(pool, name) for pool in pools for name in pool.node_names]
     addresses = [each for node in there for each in node["status"].get("addresses", ())]
     taken = [int(ipaddress.ip_address(each["address"])) for each in addresses if each["type"] == "InternalIP"]
     free = itertools.count(max(taken, default=int(_ADDRESSES.network_address)) + 1)
@@ -81,13 +109,8 @@ def _is_ready(node: Manifest) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def name_of(pool: NodePool, index: int) -> str:
-    """As GKE begins them."""
-    return f"gke-slipway-{pool.name}-{index}"
-
-
 def _node(pool: NodePool, name: str, address: str) -> Manifest:
-    resources = _capacity(pool.accelerator)
+    resources = _capacity(pool)
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -104,13 +127,12 @@ def _node(pool: NodePool, name: str, address: str) -> Manifest:
 def labels(pool: NodePool) -> dict[str, str]:
     """Those that a workload may select by."""
     accelerator = pool.accelerator
-    machine = accelerator.machine.name if accelerator and accelerator.machine else "e2-standard-8"
     found = {
         POOL: pool.name,
-        "cloud.google.com/machine-family": machine.partition("-")[0],
+        "cloud.google.com/machine-family": pool.machine_type.partition("-")[0],
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",
-        "node.kubernetes.io/instance-type": machine,
+        "node.kubernetes.io/instance-type": pool.machine_type,
         "topology.kubernetes.io/region": pool.zone.rpartition("-")[0],
         "topology.kubernetes.io/zone": pool.zone,
     }
@@ -121,24 +143,36 @@ def labels(pool: NodePool) -> dict[str, str]:
         found["cloud.google.com/gke-accelerator"] = str(accelerator.gke_accelerator)
     if pool.spot:
         found["cloud.google.com/gke-spot"] = "true"
-    return found
+    return found | dict(pool.added_labels)
 
 
 def taints(pool: NodePool) -> list[Manifest]:
     """What a pod must tolerate to be scheduled there."""
     if not pool.accelerator:
-        return []
-    return [{"key": _RESOURCES[pool.accelerator.platform], "value": "present", "effect": "NoSchedule"}]
+        return [*pool.added_taints]
+    own = {"key": _RESOURCES[pool.accelerator.platform], "value": "present", "effect": "NoSchedule"}
+    return [own, *pool.added_taints]
 
 
-def _capacity(accelerator: Accelerator | None) -> dict[str, str]:
+def _capacity(pool: NodePool) -> dict[str, str]:
+    accelerator = pool.accelerator
     machine = accelerator.machine if accelerator else None
-    vcpus = machine.vcpus if machine and machine.vcpus else _SYSTEM_VCPUS
-    gib = machine.memory_gb if machine and machine.memory_gb else _SYSTEM_GIB
+    if machine and machine.vcpus and machine.memory_gb:
+        vcpus, gib = machine.vcpus, machine.memory_gb
+    else:
+        vcpus, gib = size_of_machine(pool.machine)
     found = {"cpu": str(vcpus), "memory": f"{gib * _MIB_PER_GIB}Mi", "ephemeral-storage": "98Gi", "pods": str(_PODS)}
     if accelerator:
         found[_RESOURCES[accelerator.platform]] = str(accelerator.chips_per_host)
     return found
+
+
+def size_of_machine(machine: str) -> tuple[int, int]:
+    """vCPUs and GiB of a machine without accelerators, which its name tells. Raises PoolError where it does not."""
+    parts = re.fullmatch(r"[a-z]\d[a-z]?-(standard|highmem|highcpu)-(\d+)", machine)
+    if parts is None:
+        raise PoolError(f"machine type '{machine}' does not tell how large it is; give one like {_SYSTEM_MACHINE}")
+    return int(parts[2]), int(parts[2]) * _GIB_PER_VCPU[parts[1]]
 
 
 def _allocatable(capacity: dict[str, str]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """What Google's plugin writes into a state's inputs beyond the program: values it filled in itself, and their names.
 
 Owns the key `__defaults`, which it keeps in every object: the names of this object's keys that the program left out
-(pulumi-terraform-bridge, pkg/tfbridge/schema.go, applyDefaults). Refuses to own what is filled in: the stand-in knows
-no default but a name, it only keeps those that are in the state, so that they are no change.
+(pulumi-terraform-bridge, pkg/tfbridge/schema.go, applyDefaults). What was filled in once is kept, so that it is no
+change. Refuses to own which defaults there are (provider_fields.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,52 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from infra.standins.gcp import schema
+from infra.standins.gcp.provider_fields import FieldPath, ProviderFields
+from infra.standins.gcp.schema import Field, ListOf, ObjectOf, Type
+
 FILLED_IN = "__defaults"
+
+
+def filled_in(
+    types: Mapping[str, Field],
+    fields: ProviderFields | None,
+    values: Mapping[str, Any],
+    excluded: frozenset[str] = frozenset(),
+    path: FieldPath = (),
+) -> dict[str, Any]:
+    """The inputs with the defaults of their type, at any depth. excluded: keys that conflict with what is given."""
+    result = {
+        key: _filled_value(types[key].type, fields, value, (*path, key)) if key in types else value
+        for key, value in values.items()
+    }
+    there = fields.defaults_of(path) if fields else {}
+    new = {key: value for key, value in there.items() if result.get(key) is None and key not in excluded}
+    return result | new | {FILLED_IN: sorted({*_names(values), *new})}
+
+
+def _filled_value(kind: Type, fields: ProviderFields | None, value: Any, path: FieldPath) -> Any:
+    match kind:
+        case ListOf(item) if isinstance(value, list):
+            return [_filled_value(item, fields, each, path) for each in cast(list[Any], value)]
+        case ObjectOf() if isinstance(value, list):
+            return [_filled_value(kind, fields, each, path) for each in cast(list[Any], value)]
+        case ObjectOf() if isinstance(value, dict):
+            inner = schema.object_fields(kind)
+            values = cast(dict[str, Any], value)
+            return values if inner is None else filled_in(inner, fields, values, path=path)
+        case _:
+            return value
+
+
+def without(value: Any) -> Any:
+    """The value as it was before anything was named in it, at any depth."""
+    if isinstance(value, dict):
+        values = cast(Mapping[str, Any], value)
+        return {key: without(each) for key, each in values.items() if key != FILLED_IN}
+    if isinstance(value, list):
+        return [without(each) for each in cast(list[Any], value)]
+    return value
 
 
 def carried_over(

@@ -1,91 +1,112 @@
-"""What the SDK's source does not say of a resource type: its id, what a change replaces, what the cloud fills in.
+"""What neither the SDK's source nor the provider's tables say of a resource type: its id, and what the cloud fills in.
 
-Owns: one row per type whose id or outputs other resources are built from; every other type gets a made-up id. Rows
-follow the "Import" and "Attributes" parts of each type's page in the provider's documentation, replaces its ForceNew.
-Refuses to own: inputs and their types (schema.py), and state (store.py).
+Owns: one row per type whose id or outputs other resources are built from, which follows the "Import" and "Attributes"
+parts of its page in the provider's documentation. Every other type gets a made-up id, and a guess of what replaces it.
+Refuses to own: inputs and their types (schema.py), what replaces a type that the tables have (provider_fields.py), how
+outputs are made of a row (outputs.py), and state (store.py).
 """
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.providers.input_types import UNKNOWN
-from infra.providers.resource import ResourceError
-from infra.standins.gcp.schema import ListOf, MapOf, ObjectOf, ResourceType, Scalar, Type
+from infra.standins.gcp import gke
+from infra.standins.gcp.schema import ResourceType
 
-# Where a thing lies and what it is called cannot be changed, whatever it is.
-_ALWAYS_REPLACED = frozenset(("name", "project", "location", "region", "zone"))
+# Text with words in braces; an object of such; or a tuple of one, which is filled once for each zone of the nodes.
+type Template = str | tuple[str, ...] | Mapping[str, Template]
+
+
+def _no_words(inputs: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, str]:
+    return {}
+
+
+# Where a thing lies and what it is called: the guess is that it cannot be changed.
+_PLACE_AND_NAME = frozenset(("name", "project", "location", "region", "zone"))
 
 
 @dataclass(frozen=True)
 class Kind:
-    """id and outputs are templates over inputs, provider defaults and `{id}`.
+    """id and outputs are templates over inputs, provider defaults, `{id}` and `words`.
 
-    replaces: keys whose change replaces the resource, besides _ALWAYS_REPLACED and the keys in its id.
-    updates: keys of _ALWAYS_REPLACED that this type can change. widens: ranges of addresses, whose change replaces
-    unless the new range holds all of the old. shared: a grant, which two resources may make.
+    words: of inputs and of the words there are, more of them. stored: outputs that are spelled otherwise than given.
+    widens: ranges of addresses, whose change replaces unless the new range holds all of the old. shared: a grant, which
+    two resources may make.
     """
 
     id: str
-    replaces: frozenset[str] = frozenset()
-    outputs: Mapping[str, str] = field(default_factory=dict[str, str])
-    updates: frozenset[str] = frozenset()
+    outputs: Mapping[str, Template] = field(default_factory=dict[str, Template])
+    stored: Mapping[str, str] = field(default_factory=dict[str, str])
     widens: frozenset[str] = frozenset()
     shared: bool = False
+    words: Callable[[Mapping[str, Any], Mapping[str, str]], Mapping[str, str]] = _no_words
 
 
-def _compute(path: str, *replaces: str, widens: tuple[str, ...] = (), **outputs: str) -> Kind:
+def _compute(path: str, widens: tuple[str, ...] = (), **outputs: str) -> Kind:
     made = {"selfLink": "https://www.googleapis.com/compute/v1/{id}", **outputs}
-    return Kind("projects/{project}/" + path, frozenset(replaces), made, widens=frozenset(widens))
+    return Kind("projects/{project}/" + path, made, widens=frozenset(widens))
 
 
-def _grant(of: str) -> Kind:
-    return Kind(of + "/{role}/{member}", frozenset(("condition",)), shared=True)
+def _grant(of: str, **stored: str) -> Kind:
+    return Kind(of + "/{role}/{member}", shared=True, stored=stored)
 
 
 _IN_LOCATION = "projects/{project}/locations/{location}/"
+_GROUPS = "https://www.googleapis.com/compute/v1/projects/{project}/zones/{zone}/"
+_GROUP = "gke-{clusterPart}-{poolPart}-{groupHash}-grp"
 _KINDS: dict[str, Kind] = {
-    "gcp:compute/network:Network": _compute(
-        "global/networks/{name}", "autoCreateSubnetworks", "description", networkId="{number}", numericId="{number}"
-    ),
-    "gcp:compute/subnetwork:Subnetwork": _compute(
-        "regions/{region}/subnetworks/{name}", "network", "description", "purpose", widens=("ipCidrRange",)
-    ),
-    "gcp:compute/firewall:Firewall": _compute("global/firewalls/{name}", "network", "direction"),
-    "gcp:compute/router:Router": _compute("regions/{region}/routers/{name}", "network"),
+    "gcp:compute/network:Network": _compute("global/networks/{name}", networkId="{number}", numericId="{number}"),
+    "gcp:compute/subnetwork:Subnetwork": _compute("regions/{region}/subnetworks/{name}", widens=("ipCidrRange",)),
+    "gcp:compute/firewall:Firewall": _compute("global/firewalls/{name}"),
+    "gcp:compute/router:Router": _compute("regions/{region}/routers/{name}"),
     "gcp:compute/routerNat:RouterNat": Kind("{project}/{region}/{router}/{name}"),
-    "gcp:compute/address:Address": _compute(
-        "regions/{region}/addresses/{name}", "addressType", "network", "subnetwork"
-    ),
-    "gcp:compute/globalAddress:GlobalAddress": _compute("global/addresses/{name}", "addressType", "network", "purpose"),
-    "gcp:compute/instance:Instance": _compute(
-        "zones/{zone}/instances/{name}", "bootDisk", "canIpForward", "guestAccelerators", instanceId="{number}"
-    ),
-    "gcp:compute/resourcePolicy:ResourcePolicy": _compute("regions/{region}/resourcePolicies/{name}", "workloadPolicy"),
-    "gcp:container/cluster:Cluster": Kind(
+    "gcp:compute/address:Address": _compute("regions/{region}/addresses/{name}"),
+    "gcp:compute/globalAddress:GlobalAddress": _compute("global/addresses/{name}"),
+    "gcp:compute/instance:Instance": _compute("zones/{zone}/instances/{name}", instanceId="{number}"),
+    "gcp:compute/resourcePolicy:ResourcePolicy": _compute("regions/{region}/resourcePolicies/{name}"),
+    gke.CLUSTER: Kind(
         _IN_LOCATION + "clusters/{name}",
-        frozenset(("network", "subnetwork", "ipAllocationPolicy", "initialNodeCount")),
-        {"endpoint": "192.0.2.1", "selfLink": "https://container.googleapis.com/v1/{id}"},
+        {
+            "controlPlaneEndpointsConfig": {
+                "dnsEndpointConfig": {"endpoint": "gke-{urnHash}-{number}.{region}.gke.goog"},
+            },
+            "endpoint": "{endpoint}",
+            "labelFingerprint": "{urnHash}",
+            "masterAuth": {"clientCertificate": "", "clientKey": "", "clusterCaCertificate": "{certificate}"},
+            "masterVersion": "{version}",
+            "nodeLocations": ("{zone}",),
+            "nodeVersion": "{version}",
+            "privateClusterConfig": {"privateEndpoint": "{privateEndpoint}", "publicEndpoint": "{publicEndpoint}"},
+            "selfLink": "https://container.googleapis.com/v1/{id}",
+            "servicesIpv4Cidr": "34.118.224.0/20",
+        },
+        words=gke.cluster_words,
     ),
-    "gcp:container/nodePool:NodePool": Kind(
-        _IN_LOCATION + "clusters/{cluster}/nodePools/{name}",
-        frozenset(("placementPolicy", "queuedProvisioning", "initialNodeCount", "maxPodsPerNode")),
+    gke.POOL: Kind(
+        _IN_LOCATION + "clusters/{clusterName}/nodePools/{name}",
+        {
+            "initialNodeCount": "{initialNodeCount}",
+            "instanceGroupUrls": (_GROUPS + "instanceGroupManagers/" + _GROUP,),
+            "managedInstanceGroupUrls": (_GROUPS + "instanceGroups/" + _GROUP,),
+            "maxPodsPerNode": "110",
+            "nodeCount": "{nodeCount}",
+            "nodeLocations": ("{zone}",),
+            "version": "{version}",
+        },
+        words=gke.pool_words,
     ),
     "gcp:tpu/v2Vm:V2Vm": Kind(
         "projects/{project}/locations/{zone}/nodes/{name}",
-        frozenset(("acceleratorType", "acceleratorConfig", "runtimeVersion", "networkConfig", "schedulingConfig")),
     ),
     "gcp:storage/bucket:Bucket": Kind(
         "{name}",
-        frozenset(("customPlacementConfig", "enableObjectRetention")),
         {"url": "gs://{name}", "selfLink": "https://www.googleapis.com/storage/v1/b/{name}"},
-        updates=frozenset(("project",)),
+        stored={"location": "{LOCATION}"},
     ),
-    "gcp:storage/bucketIAMMember:BucketIAMMember": _grant("b/{bucket}"),
+    "gcp:storage/bucketIAMMember:BucketIAMMember": _grant("b/{bucket}", bucket="b/{bucket}"),
     "gcp:serviceaccount/account:Account": Kind(
         "projects/{project}/serviceAccounts/{accountId}@{mailProject}.iam.gserviceaccount.com",
         outputs={
@@ -100,24 +121,22 @@ _KINDS: dict[str, Kind] = {
     "gcp:projects/service:Service": Kind("{project}/{service}", shared=True),
     "gcp:artifactregistry/repository:Repository": Kind(
         _IN_LOCATION + "repositories/{repositoryId}",
-        frozenset(("format", "mode", "kmsKeyName")),
         {"name": "{repositoryId}", "registryUri": "{location}-docker.pkg.dev/{project}/{repositoryId}"},
     ),
-    "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember": _grant(_IN_LOCATION + "repositories/{repository}"),
-    "gcp:kms/keyRing:KeyRing": Kind(_IN_LOCATION + "keyRings/{name}"),
-    "gcp:kms/cryptoKey:CryptoKey": Kind(
-        "{keyRing}/cryptoKeys/{name}", frozenset(("purpose", "destroyScheduledDuration", "importOnly"))
+    "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember": _grant(
+        _IN_LOCATION + "repositories/{repository}", repository=_IN_LOCATION + "repositories/{repository}"
     ),
+    "gcp:kms/keyRing:KeyRing": Kind(_IN_LOCATION + "keyRings/{name}"),
+    "gcp:kms/cryptoKey:CryptoKey": Kind("{keyRing}/cryptoKeys/{name}"),
     "gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember": _grant("{cryptoKeyId}"),
     "gcp:secretmanager/secret:Secret": Kind(
         "projects/{project}/secrets/{secretId}",
-        frozenset(("replication",)),
         {"name": "projects/{number}/secrets/{secretId}"},
     ),
-    "gcp:secretmanager/secretVersion:SecretVersion": Kind(
-        "{secret}/versions/1", frozenset(("secretData",)), {"name": "{id}", "version": "1"}
+    "gcp:secretmanager/secretVersion:SecretVersion": Kind("{secret}/versions/1", {"name": "{id}", "version": "1"}),
+    "gcp:secretmanager/secretIamMember:SecretIamMember": _grant(
+        "projects/{project}/secrets/{secretId}", secretId="projects/{project}/secrets/{secretId}"
     ),
-    "gcp:secretmanager/secretIamMember:SecretIamMember": _grant("projects/{project}/secrets/{secretId}"),
     "gcp:billing/budget:Budget": Kind(
         "billingAccounts/{billingAccount}/budgets/{urnHash}", outputs={"name": "{urnHash}"}
     ),
@@ -129,93 +148,22 @@ def of(token: str, resource: ResourceType) -> Kind:
     if token in _KINDS:
         return _KINDS[token]
     if token.endswith(("Member", "Binding", "Policy")) and "IAM" in token.upper():
-        return Kind("grants/{urnHash}", frozenset(resource.inputs), shared=True)
+        return Kind("grants/{urnHash}", shared=True)
     place = next((key for key in ("zone", "region", "location") if key in resource.inputs), None)
     scope = f"locations/{{{place}}}" if place else "global"
     last = "{name}" if "name" in resource.inputs else "{urnHash}"
     return Kind(f"projects/{{project}}/{scope}/{token.split(':')[1].rpartition('/')[2]}s/{last}")
 
 
-def replaces(kind: Kind, key: str, old: Any, new: Any) -> bool:
-    """Whether a changed key replaces the resource. old and new: its values, None where it is not set."""
-    if key in kind.widens:
-        return not _holds(new, old)
-    if key in kind.replaces or f"{{{key}}}" in kind.id:
-        return True
-    return key in _ALWAYS_REPLACED and key not in kind.updates
+def guess_replaces(kind: Kind, key: str) -> bool:
+    """Whether a changed key may replace a resource of a type that the provider's tables do not have."""
+    return kind.shared or f"{{{key}}}" in kind.id or key in _PLACE_AND_NAME
 
 
-def _holds(wide: Any, narrow: Any) -> bool:
-    """Whether one range of addresses holds all of another; what is no range, or not known yet, replaces nothing."""
+def narrows(old: Any, new: Any) -> bool:
+    """Whether a range of addresses no longer holds all of the old; what is no range, or not known yet, does not."""
     try:
-        ranges = [ipaddress.IPv4Network(each, strict=False) for each in (wide, narrow)]
+        before, after = (ipaddress.IPv4Network(each, strict=False) for each in (old, new))
     except ValueError:
-        return True
-    return ranges[1].subnet_of(ranges[0])
-
-
-def planned(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs at preview of a create: the inputs, and UNKNOWN for what the cloud always fills in."""
-    return {key: UNKNOWN for key, output in resource.outputs.items() if output.required} | _as_outputs(resource, inputs)
-
-
-def updated(resource: ResourceType, outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs after an update: the inputs, and what the cloud has filled in before."""
-    filled_in = {
-        key: outputs[key]
-        for key, output in resource.outputs.items()
-        if key in outputs and (output.required or key not in resource.inputs)
-    }
-    return filled_in | _as_outputs(resource, inputs)
-
-
-def created(
-    kind: Kind, resource: ResourceType, urn: str, inputs: Mapping[str, Any], defaults: Mapping[str, str]
-) -> tuple[str, dict[str, Any]]:
-    """Id and outputs of what a create makes. defaults: project, region and zone of the provider."""
-    values = _as_outputs(resource, inputs)
-    digest = hashlib.sha256(urn.encode()).hexdigest()
-    words = {
-        **{key: value for key, value in defaults.items() if value},
-        **{key: str(value) for key, value in values.items() if isinstance(value, str | int | float)},
-        "number": str(int(digest[:15], 16)),
-        "urnHash": digest[:16],
-    }
-    words.setdefault("location", words.get("zone") or words.get("region", ""))
-    # a domain-scoped project stands the other way round in an account's address
-    words["mailProject"] = ".".join(reversed(words.get("project", "").split(":")))
-    words["id"] = identifier = _fill(kind.id, words)
-    filled: dict[str, Any] = {}
-    for key, output in resource.outputs.items():
-        if key in kind.outputs:
-            filled[key] = _fill(kind.outputs[key], words)
-        elif output.required and key not in values:
-            # what the cloud would answer is not known here: the place of it, or a value of the right type
-            filled[key] = words[key] if key in (*defaults, "location", "name") and key in words else _blank(output.type)
-    return identifier, filled | values
-
-
-def _as_outputs(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs as outputs; labels come back under two more names."""
-    values = {key: value for key, value in inputs.items() if not key.startswith("__")}
-    copies = ("effectiveLabels", "pulumiLabels") if "labels" in values else ()
-    return values | {key: values["labels"] for key in copies if key in resource.outputs}
-
-
-def _fill(template: str, words: Mapping[str, str]) -> str:
-    try:
-        return template.format_map(words)
-    except KeyError as missing:
-        raise ResourceError(f"{missing} is not set; set it on the resource or on the provider") from None
-
-
-def _blank(kind: Type) -> Any:
-    match kind:
-        case Scalar(name):
-            return {"str": "", "int": 0, "float": 0, "bool": False}[name]
-        case ListOf():
-            return []
-        case MapOf() | ObjectOf():
-            return {}
-        case _:
-            return None
+        return False
+    return not before.subnet_of(after)

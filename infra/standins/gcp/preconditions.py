@@ -1,8 +1,8 @@
 """What Google refuses to make in a project that is not ready for it, in Google's own sentences.
 
 Owns: one row per refusal, with the public thread in which it was seen, and the service agent of Cloud Storage, which is
-there only once somebody has asked for its name. Refuses to own what a preview refuses already (rules.py), and quotas,
-permissions and delays, of which the stand-in knows nothing.
+there only once somebody has asked for its name. Refuses to own what a preview refuses already (rules.py), when GKE
+refuses (gke_refusals.py), and quotas, permissions and delays, of which the stand-in knows nothing.
 
 To the stand-in only what it has made itself exists.
 """
@@ -13,10 +13,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, cast
+from typing import Any
 
 from infra.providers.resource import ResourceError
-from infra.standins.gcp.store import StandInStore
+from infra.standins.gcp import gke, gke_refusals, provider_fields
+from infra.standins.gcp.making import Making
 
 STORAGE_AGENT = "gcp:storage/getProjectServiceAccount:getProjectServiceAccount"
 _AGENT_EMAIL = "service-0@gs-project-accounts.iam.gserviceaccount.com"  # the stand-in's projects have the number 0
@@ -35,33 +36,6 @@ _APIS: tuple[tuple[str, str, str], ...] = (
     ("gcp:tpu/", "tpu", "Cloud TPU API"),
     ("gcp:billing/", "billingbudgets", "Cloud Billing Budget API"),
 )
-
-
-@dataclass(frozen=True)
-class Making:
-    """A create that is about to happen. settings: the provider's, empty where not set; store: what exists already."""
-
-    token: str
-    inputs: Mapping[str, Any]
-    settings: Mapping[str, str]
-    store: StandInStore
-
-    def exists(self, token: str, identifier: str) -> bool:
-        return self.store.read(token, identifier) is not None
-
-    def text(self, key: str) -> str:
-        value = self.inputs.get(key)
-        return value if isinstance(value, str) else ""
-
-    @property
-    def project(self) -> str:
-        """Whose API is called: the project that the inputs name, or the provider's; empty where neither names one."""
-        if self.token.startswith("gcp:billing/"):
-            return self.settings["billingProject"]
-        bucket = self.store.read("gcp:storage/bucket:Bucket", self.text("bucket")) or {}
-        paths = (self.text(key) for key in ("keyRing", "cryptoKeyId", "network"))
-        named = (match[1] for path in paths if (match := re.search(r"projects/([^/]+)/", path)))
-        return self.text("project") or next(named, "") or str(bucket.get("project") or self.settings["project"])
 
 
 def _api_disabled(making: Making) -> str | None:
@@ -90,8 +64,7 @@ def _agent_not_obtained(making: Making) -> str | None:
 
 
 def _key_not_granted(making: Making) -> str | None:
-    encryption = making.inputs.get("encryption")
-    key = cast(Mapping[str, Any], encryption).get("defaultKmsKeyName") if isinstance(encryption, Mapping) else None
+    key = making.object("encryption").get("defaultKmsKeyName")
     grant = f"{key}/roles/cloudkms.cryptoKeyEncrypterDecrypter/{_AGENT_MEMBER}"
     if key is None or making.exists("gcp:kms/cryptoKeyIAMMember:CryptoKeyIAMMember", grant):
         return None
@@ -156,6 +129,18 @@ REFUSALS: tuple[Refusal, ...] = (
         _absent_network,
         "forseti-security/terraform-google-forseti pull request 488",
     ),
+    Refusal((gke.CLUSTER,), gke_refusals.absent_network, "googlecloudrobotics/core issue 339"),
+    Refusal((gke.POOL,), gke_refusals.absent_cluster, "hashicorp/terraform-provider-google issue 12472"),
+    Refusal((gke.POOL,), gke_refusals.absent_account, "gruntwork-io/terraform-google-gke pull request 56"),
+    Refusal((gke.POOL,), gke_refusals.compact_ironwood, "vllm-project/ci-infra pull request 547"),
+    Refusal((gke.POOL,), gke_refusals.topology_of_one_host, "AI-Hypercomputer/xpk pull request 825"),
+    Refusal((gke.POOL,), gke_refusals.bounds_of_no_slice, "vllm-project/ci-infra pull request 545"),
+    Refusal((gke.POOL,), gke_refusals.part_of_a_slice, "AI-Hypercomputer/xpk issue 751"),
+    Refusal(
+        ("gcp:serviceaccount/iAMMember:IAMMember",),
+        gke_refusals.absent_identity_pool,
+        "terraform-google-modules/terraform-google-kubernetes-engine issue 916",
+    ),
 )
 
 
@@ -165,6 +150,15 @@ def check(making: Making) -> None:
         concerned = any(fnmatchcase(making.token, pattern) for pattern in refusal.tokens)
         if concerned and (sentence := refusal.sentence(making)):
             raise ResourceError(sentence)
+
+
+def check_update(token: str, identifier: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Raises ResourceError where an update is sent to a thing of the new name, which is not there."""
+    fields = provider_fields.of(token)
+    for (key,) in fields.absent_after if fields else ():
+        if new.get(key) is not None and new[key] != old.get(key):
+            path = f"{identifier.rpartition('/')[0]}/{new[key]}"
+            raise ResourceError(f"googleapi: Error 404: The resource '{path}' was not found, notFound")
 
 
 def obtain_storage_agent(asked: Making) -> dict[str, Any]:

@@ -1,14 +1,12 @@
 """What the official plugin refuses at an offline preview, as one sentence per fault.
 
-Owns: unknown keys, missing and mistyped values at any depth (from schema.py), and the few closed choices and forms that
-the official plugin checks itself. Refuses to own: anything the official plugin lets pass (machine types, TPU
-topologies, bucket names, labels); those checks are Slipway's, in settings and the hardware table.
+Owns: unknown keys, missing and mistyped values at any depth (from schema.py), and that values are held to choices.py.
+Refuses to own: which choices there are, and anything the official plugin lets pass.
 """
 
 from __future__ import annotations
 
 import difflib
-import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from infra.providers.input_types import UNKNOWN
-from infra.standins.gcp import schema
+from infra.standins.gcp import choices, schema
 from infra.standins.gcp.schema import Anything, Field, ListOf, MapOf, ObjectOf, ResourceType, Scalar, Type
 
 
@@ -26,64 +24,6 @@ class Problem:
 
     path: str
     reason: str
-
-
-type Check = Callable[[str], str | None]
-
-
-def _one_of(*allowed: str) -> Check:
-    return lambda value: None if value in allowed else f"expected one of {', '.join(allowed)}"
-
-
-def _form(pattern: str, words: str) -> Check:
-    return lambda value: None if re.fullmatch(pattern, value) else f"expected {words} ({pattern})"
-
-
-def _or_empty(check: Check) -> Check:
-    """The same check, which lets an empty text pass: most enumerations of the API read it as none."""
-    return lambda value: check(value) if value else None
-
-
-def _cidr(value: str) -> str | None:
-    try:
-        ipaddress.ip_network(value)
-    except ValueError as error:
-        return f"expected a CIDR range such as 10.0.0.0/16: {error}"
-    return None if "/" in value else "expected a CIDR range such as 10.0.0.0/16"
-
-
-_NAME = _form("[a-z]([-a-z0-9]{0,61}[a-z0-9])?", "a name of 1-63 lowercase letters, digits and dashes")
-_ACCOUNT_ID = _form("[a-z][-a-z0-9]{4,28}[a-z0-9]", "6-30 lowercase letters, digits and dashes")
-_NODE_RESERVATION = _one_of(
-    "UNSPECIFIED", "NO_RESERVATION", "ANY_RESERVATION", "SPECIFIC_RESERVATION", "ANY_RESERVATION_THEN_FAIL"
-)
-_VM_RESERVATION = _one_of("ANY_RESERVATION", "SPECIFIC_RESERVATION", "NO_RESERVATION")
-
-# (package.Args class, key, check), from the ValidateFunc of each field in the Google provider's source. The kinds of
-# check are those that a run of plugin 9.35 was seen to refuse.
-_CHECKS: tuple[tuple[str, str, Check], ...] = (
-    ("compute.NetworkArgs", "name", _NAME),
-    ("compute.NetworkArgs", "routingMode", _or_empty(_one_of("REGIONAL", "GLOBAL"))),
-    ("compute.SubnetworkArgs", "name", _NAME),
-    ("compute.SubnetworkArgs", "ipCidrRange", _cidr),
-    ("compute.SubnetworkSecondaryIpRangeArgs", "ipCidrRange", _cidr),
-    ("compute.FirewallArgs", "name", _NAME),
-    ("compute.RouterArgs", "name", _NAME),
-    ("compute.RouterNatArgs", "name", _NAME),
-    ("compute.*ReservationAffinityArgs", "type", _VM_RESERVATION),
-    ("container.*NodeConfigReservationAffinityArgs", "consumeReservationType", _NODE_RESERVATION),
-    ("container.*NodeConfigTaintArgs", "effect", _one_of("NO_SCHEDULE", "PREFER_NO_SCHEDULE", "NO_EXECUTE")),
-    ("container.ClusterPrivateClusterConfigArgs", "masterIpv4CidrBlock", _cidr),
-    ("serviceaccount.AccountArgs", "accountId", _ACCOUNT_ID),
-    ("tpu.V2VmDataDiskArgs", "mode", _or_empty(_one_of("READ_WRITE", "READ_ONLY"))),
-)
-
-# The same for the keys of a map.
-_LABEL_KEY = _form(r"[a-z0-9_-]{1,63}", "1-63 lowercase letters, digits, dashes and underscores")
-_KEY_CHECKS: tuple[tuple[str, str, Check], ...] = (("storage.BucketArgs", "labels", _LABEL_KEY),)
-
-# Keys of which a resource takes at most one (ConflictsWith of the same source).
-_CONFLICTS: tuple[tuple[str, str, str], ...] = (("tpu.V2VmArgs", "acceleratorType", "acceleratorConfig"),)
 
 
 def problems(resource: ResourceType, values: Mapping[str, Any], project: str) -> list[Problem]:
@@ -100,7 +40,7 @@ def problems(resource: ResourceType, values: Mapping[str, Any], project: str) ->
 def conflicting(kind: ObjectOf, values: Mapping[str, Any]) -> frozenset[str]:
     """Keys that cannot be set beside those that are."""
     name = f"{kind.package}.{kind.name}"
-    pairs = [(key, other) for owner, key, other in _CONFLICTS if owner == name]
+    pairs = [(key, other) for owner, key, other in choices.CONFLICTS if owner == name]
     return frozenset(other for pair in pairs for key, other in (pair, pair[::-1]) if values.get(key) is not None)
 
 
@@ -121,16 +61,16 @@ def _object(kind: ObjectOf, fields: Mapping[str, Field], values: Mapping[str, An
                 yield Problem(path + key, f"'{key}' is required, but missing")
         else:
             yield from _value(field.type, values[key], path + key)
-    for pattern, key, check in _CHECKS:
+    for pattern, key, check in choices.CHECKS:
         value = values.get(key)
-        if isinstance(value, str) and fnmatchcase(name, pattern) and (wrong := check(value)):
+        if isinstance(value, str | int | float) and fnmatchcase(name, pattern) and (wrong := check(str(value))):
             yield Problem(path + key, f"'{key}' is '{value}', {wrong}")
-    for owner, key, check in _KEY_CHECKS:
+    for owner, key, check in choices.KEY_CHECKS:
         labels = values.get(key)
         for label in cast(dict[str, Any], labels) if name == owner and isinstance(labels, dict) else ():
             if wrong := check(label):
                 yield Problem(f"{path}{key}.{label}", f"'{label}' is a key of '{key}', {wrong}")
-    for owner, key, other in _CONFLICTS:
+    for owner, key, other in choices.CONFLICTS:
         if name == owner and values.get(key) is not None and values.get(other) is not None:
             yield Problem(path + key, f"'{key}' conflicts with '{other}'; give one of them")
 

@@ -1,9 +1,9 @@
 """The engine's protocol for any gcp resource type: check, plan, and make as files.
 
-Owns: property values on the wire, names that the program left out, previews, diffs. What a type takes is in schema.py,
-what is refused in rules.py and, of making alone, in preconditions.py, ids and replacements in kinds.py, files in
-store.py, buckets in which stacks find what they look for in emulated_buckets.py, what Google's plugin writes into a
-state beyond the program in defaults.py.
+Owns: property values on the wire, names that the program left out, previews. What a type takes is in schema.py, what is
+refused in rules.py and, of making alone, in preconditions.py, ids in kinds.py, what a change means in differences.py,
+outputs in outputs.py, files in store.py, what is made in emulators too in emulated_world.py, what Google's plugin
+writes into a state beyond the program in defaults.py and state_form.py.
 """
 # pyright: reportUnknownMemberType=false
 # ruff: noqa: N802 - the protocol's method names
@@ -19,13 +19,25 @@ from typing import Any
 
 from google.protobuf import empty_pb2
 
-from infra.emulated import STORAGE
 from infra.providers.proto import grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
 from infra.providers.resource import ResourceError
 from infra.providers.server import to_struct, to_values
-from infra.standins.gcp import defaults, emulated_buckets, kinds, preconditions, rules, schema
+from infra.standins.gcp import (
+    defaults,
+    differences,
+    gke,
+    gke_refusals,
+    kinds,
+    outputs,
+    preconditions,
+    provider_fields,
+    rules,
+    schema,
+    state_form,
+)
 from infra.standins.gcp.defaults import FILLED_IN
-from infra.standins.gcp.emulated_buckets import EmulatedBuckets
+from infra.standins.gcp.emulated_world import EmulatedWorld
+from infra.standins.gcp.making import Making
 from infra.standins.gcp.store import StandInStore
 
 # Environment variables that stand for a setting of the provider (its documentation, Configuration Reference).
@@ -45,8 +57,8 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     def __init__(self, environment: Mapping[str, str], directory: str | None) -> None:
         self._version = schema.version()
-        self._store = StandInStore(directory, self._version)
-        self._buckets = EmulatedBuckets(environment.get(STORAGE, ""))
+        self.store = StandInStore(directory, self._version)
+        self._emulated = EmulatedWorld(environment)
         self._settings = {
             key: next((environment[name] for name in names if environment.get(name)), "")
             for key, names in _ENVIRONMENT.items()
@@ -94,17 +106,19 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         filled: list[str] = []
         if name is not None and not name.required and "name" not in inputs and "namePrefix" not in inputs:
             filled.append("name")
-            was_filled = "name" in old.get(FILLED_IN, [])
-            inputs["name"] = old["name"] if was_filled else _name(request.urn, request.randomSeed)
-        checked = defaults.carried_over(old, inputs | {FILLED_IN: filled}, rules.conflicting(resource.args, inputs))
+            inputs["name"] = old.get("name") or _name(request.urn, request.randomSeed)
+        excluded = rules.conflicting(resource.args, inputs)
+        kept = defaults.carried_over(old, inputs | {FILLED_IN: filled}, excluded)
+        checked = defaults.filled_in(resource.inputs, provider_fields.of(_token(request.urn)), kept, excluded)
         failures = _failures(problems, request.urn.split("::")[-1])
         return provider_pb2.CheckResponse(inputs=to_struct(checked), failures=failures)
 
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
-        kind = kinds.of(_token(request.urn), self._resource(request.urn, context))
-        old, new = to_values(request.old_inputs), to_values(request.news)
-        changed = [key for key in sorted({*old, *new} - {FILLED_IN}) if not defaults.same(old.get(key), new.get(key))]
-        replaced = [key for key in changed if kinds.replaces(kind, key, old.get(key), new.get(key))]
+        token, resource = _token(request.urn), self._resource(request.urn, context)
+        old, new, made = to_values(request.old_inputs), to_values(request.news), to_values(request.olds)
+        changes = differences.between(token, resource, old, new, made)
+        changed = sorted({each.key for each in changes})
+        replaced = sorted({each.key for each in changes if each.replaces})
         response = provider_pb2.DiffResponse
         return response(
             changes=response.DIFF_SOME if changed else response.DIFF_NONE,
@@ -112,65 +126,69 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             # two things cannot have one name; a name that was filled in is another one after a replacement
             deleteBeforeReplace=bool(replaced) and "name" not in new.get(FILLED_IN, []) and "name" not in changed,
             diffs=changed,
-            detailedDiff={key: _change(key, old, new, key in replaced) for key in changed},
+            detailedDiff={each.path: _on_wire(each) for each in changes},
             hasDetailedDiff=True,
         )
 
     def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
         inputs = to_values(request.properties)
-        if request.preview:
-            return provider_pb2.CreateResponse(properties=to_struct(kinds.planned(resource, inputs)))
         token = _token(request.urn)
         kind = kinds.of(token, resource)
+        if request.preview:
+            return provider_pb2.CreateResponse(properties=to_struct(outputs.planned(kind, resource, inputs)))
         places = {key: self._settings[key] for key in ("project", "region", "zone")}
         with _refusals_told(context):
             preconditions.check(self._making(token, inputs))
-            identifier, outputs = kinds.created(kind, resource, request.urn, inputs, places)
-            if token == emulated_buckets.TOKEN:
-                project = str(outputs.get("project") or places["project"])
-                self._buckets.make(identifier, project, str(outputs.get("location") or "US"))
-            elif token in emulated_buckets.GRANTS:
-                self._buckets.grant(token, outputs)
-            (self._store.put if kind.shared else self._store.create)(token, identifier, outputs)
-            return provider_pb2.CreateResponse(id=identifier, properties=to_struct(self._store.marked(outputs)))
+            identifier, made = outputs.created(kind, resource, request.urn, inputs, places)
+            made |= self._emulated.make(token, identifier, made, places["project"])
+            (self.store.put if kind.shared else self.store.create)(token, identifier, made)
+            return provider_pb2.CreateResponse(
+                id=identifier, properties=self._written(request, resource, made, identifier)
+            )
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
         known, state = to_values(request.inputs), to_values(request.properties)
         with _refusals_told(context):
             if known or state:  # an import knows nothing yet, so there is nothing to lose
-                self._store.must_have_made(request.id, state)
+                self.store.must_have_made(request.id, state)
             token = _token(request.urn)
-            thing = self._store.read(token, request.id)
-            if thing is None or (token in emulated_buckets.GRANTS and not self._buckets.has(token, thing)):
+            thing = self.store.read(token, request.id)
+            thing = self._emulated.read(token, request.id, thing) if thing else None
+            if thing is None:
                 return provider_pb2.ReadResponse()
-            properties = to_struct(self._store.marked(thing))
+            properties = self._written(request, resource, thing)
         # of an import everything that can be an input is one
         keys = set(known) - {FILLED_IN} or set(resource.inputs)
-        inputs = {key: thing[key] for key in keys if key in thing} | {FILLED_IN: known.get(FILLED_IN, [])}
+        read = outputs.as_inputs(kinds.of(token, resource), known, thing, keys)
+        inputs = read | {FILLED_IN: known.get(FILLED_IN, [])}
         return provider_pb2.ReadResponse(id=request.id, properties=properties, inputs=to_struct(inputs))
 
     def Update(self, request: Any, context: grpc.ServicerContext) -> Any:
         resource = self._resource(request.urn, context)
         old = to_values(request.olds)
-        properties = kinds.updated(resource, old, to_values(request.news))
+        token, news = _token(request.urn), to_values(request.news)
+        properties = outputs.updated(kinds.of(token, resource), resource, old, news)
         if request.preview:
             return provider_pb2.UpdateResponse(properties=to_struct(properties))
+        properties = differences.unsent_stays(token, old, properties)
         with _refusals_told(context):
-            self._store.must_have_made(request.id, old)
-            self._store.update(_token(request.urn), request.id, properties)
-            return provider_pb2.UpdateResponse(properties=to_struct(self._store.marked(properties)))
+            self.store.must_have_made(request.id, old)
+            preconditions.check_update(token, request.id, old, news)
+            self._emulated.change(token, request.id, old, properties)
+            self.store.update(token, request.id, properties)
+            return provider_pb2.UpdateResponse(properties=self._written(request, resource, properties))
 
     def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
         with _refusals_told(context):
-            self._store.must_have_made(request.id, to_values(request.properties))
+            self.store.must_have_made(request.id, to_values(request.properties))
             token = _token(request.urn)
-            if token == emulated_buckets.TOKEN:
-                self._buckets.delete(request.id)
-            elif token in emulated_buckets.GRANTS:
-                self._buckets.revoke(token, to_values(request.properties))
-            self._store.delete(token, request.id)
+            gke_refusals.check_delete(token, to_values(request.properties))
+            self._emulated.delete(token, request.id, to_values(request.properties))
+            if token == gke.CLUSTER:
+                self.store.delete_below(gke.POOL, f"{request.id}/nodePools")
+            self.store.delete(token, request.id)
         return empty_pb2.Empty()
 
     def Invoke(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -195,8 +213,15 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             raise AssertionError("abort raises")
         return resource
 
-    def _making(self, token: str, inputs: dict[str, Any]) -> preconditions.Making:
-        return preconditions.Making(token, inputs, self._settings, self._store)
+    def _written(
+        self, request: Any, resource: schema.ResourceType, properties: Mapping[str, Any], identifier: str = ""
+    ) -> Any:
+        """Outputs as they come into a state. identifier: where the request has none yet."""
+        marked = self.store.marked(properties)
+        return to_struct(state_form.written(_token(request.urn), resource, identifier or request.id, marked))
+
+    def _making(self, token: str, inputs: dict[str, Any]) -> Making:
+        return Making(token, inputs, self._settings, self.store)
 
 
 def _token(urn: str) -> str:
@@ -209,9 +234,8 @@ def _name(urn: str, seed: bytes) -> str:
     return f"{urn.split('::')[-1]}-{suffix[:7]}"
 
 
-def _change(key: str, old: Mapping[str, Any], new: Mapping[str, Any], replace: bool) -> Any:
-    word = "ADD" if key not in old else "DELETE" if key not in new else "UPDATE"
-    kind = provider_pb2.PropertyDiff.Kind.Value(f"{word}_REPLACE" if replace else word)
+def _on_wire(change: differences.Difference) -> Any:
+    kind = provider_pb2.PropertyDiff.Kind.Value(f"{change.word}_REPLACE" if change.replaces else change.word)
     return provider_pb2.PropertyDiff(kind=kind, inputDiff=True)
 
 

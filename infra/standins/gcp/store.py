@@ -10,6 +10,7 @@ made, for there is no file of it.
 
 from __future__ import annotations
 
+import glob
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,6 +72,10 @@ class StandInStore:
         except FileNotFoundError:
             return None
 
+    def every(self, token: str) -> list[dict[str, Any]]:
+        """All of a type, whoever made them."""
+        return [json.loads(path.read_text()) for path in sorted(self._path(token, "").parent.glob("*.json"))]
+
     def update(self, token: str, identifier: str, properties: dict[str, Any]) -> None:
         path = self._path(token, identifier)
         if not path.exists():
@@ -80,6 +85,12 @@ class StandInStore:
     def delete(self, token: str, identifier: str) -> None:
         """Deletes the file of a resource, if there is one."""
         self._path(token, identifier).unlink(missing_ok=True)
+
+    def delete_below(self, token: str, identifier: str) -> None:
+        """Deletes what is in something else, by the beginning of its id."""
+        path = self._path(token, f"{identifier}/")
+        for each in path.parent.glob(f"{glob.escape(path.stem)}*.json"):
+            each.unlink(missing_ok=True)
 
     def _name(self) -> str:
         if not self._directory:

@@ -40,19 +40,23 @@ class Kubernetes(PaidContract["KubernetesSettings", "TrainingPlan[KubernetesSett
         return doctor.findings(settings)
 
     def hosts(self, stack: str) -> Hosts:
-        from infra.targets.kubernetes.hosts import KubernetesHosts
+        from infra.pods.cluster import Cluster
+        from infra.pods.pod_hosts import PodHosts
+        from infra.stack_file.settings import from_file
 
-        return KubernetesHosts(stack)
+        settings = from_file(stack)
+        assert isinstance(settings, self.settings())
+        return PodHosts(settings, Cluster(settings.context))
 
     def billed(self, place: str, say: Callable[[str], None]) -> Sequence[Billed]:
-        from infra.targets.kubernetes import jobs
+        from infra.pods import pod_jobs
 
-        return jobs.billed(place)
+        return pod_jobs.billed(place)
 
     def remove(self, names: Collection[str], say: Callable[[str], None]) -> Sequence[str]:
-        from infra.targets.kubernetes import jobs
+        from infra.pods import pod_jobs
 
-        return jobs.remove(names)
+        return pod_jobs.remove(names)
 
 
 TARGET = Kubernetes()

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from infra.pods.cluster import Cluster
+from infra.pods.pod_findings import job_set_finding
 from infra.pods.pod_group import JobKind
 from infra.targets.errors import TargetError
-from infra.targets.kubernetes import jobs
-from infra.targets.kubernetes.settings import KubernetesSettings, bare_group
+from infra.targets.kubernetes.settings import KubernetesSettings
 from infra.targets.needs import Finding, not_asked, ok, wrong
 
 
@@ -35,7 +35,7 @@ def _of_namespace(cluster: Cluster, settings: KubernetesSettings) -> Iterator[Fi
         return
     yield ok("namespace", f"{settings.namespace} is there")
     if settings.job_kind is JobKind.JOBSET:
-        yield _job_set(cluster, settings)
+        yield job_set_finding(cluster, settings.namespace)
     for secret in sorted(
         {*settings.pull_secrets, *(one.partition("/")[0] for one in settings.secret_variables.values())}
     ):
@@ -45,12 +45,6 @@ def _of_namespace(cluster: Cluster, settings: KubernetesSettings) -> Iterator[Fi
         claim = cluster.find(f"{place}/persistentvolumeclaims/{settings.shared_claim}")
         yield _claim(settings.shared_claim, claim)
     yield _nodes(cluster, settings)
-
-
-def _job_set(cluster: Cluster, settings: KubernetesSettings) -> Finding:
-    if cluster.find(jobs.path(settings.namespace, "JobSet")) is not None:
-        return ok("JobSet", "the cluster has it")
-    return wrong("JobSet", "the cluster does not have it; install it (jobset.sigs.k8s.io), or write `job_kind: job`")
 
 
 def _claim(name: str, found: dict[str, Any] | None) -> Finding:
@@ -64,7 +58,7 @@ def _claim(name: str, found: dict[str, Any] | None) -> Finding:
 
 def _nodes(cluster: Cluster, settings: KubernetesSettings) -> Finding:
     """Whether as many nodes as there are pods could ever have them, whatever runs there now."""
-    asked = bare_group(settings)
+    asked = settings.group
     selector = ",".join(f"{key}={value}" for key, value in asked.node_labels.items())
     nodes = cluster.get("/api/v1/nodes", {"labelSelector": selector} if selector else {})["items"]
     fit = [

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components.resources import PreparedData, Run, SlipwayResource, child_after
-from infra.components.stored_software import StoredSoftwareArgs, store_software
-from infra.providers.inputs import PreparedDataInputs, RunInputs
+from infra.components.prepared_run import PreparedRunArgs, prepare_run
+from infra.components.resources import SlipwayResource, child_after
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, SliceReadyInputs, TpuStackGuardInputs
 
 
@@ -35,9 +34,7 @@ class SliceReady(SlipwayResource[SliceReadyInputs]):
 @dataclass(frozen=True)
 class TpuSliceArgs:
     guard: TpuStackGuardInputs
-    software: StoredSoftwareArgs
-    data: PreparedDataInputs | None
-    run: RunInputs
+    prepared: PreparedRunArgs
     request: QueuedResourceInputs  # its `identity` follows from the guard
     ready: SliceReadyInputs  # its request's `identity` and `made` follow from guard and request
 
@@ -52,11 +49,9 @@ class TpuSlice(pulumi.ComponentResource):
     def __init__(self, name: str, args: TpuSliceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("slipway:tpu:Slice", name, None, opts)
         guard = TpuStackGuard("guard", args.guard, child_after(self))
-        software = store_software(args.software, self, guard, guard.identity)
-        data = [PreparedData("data", args.data, child_after(self, guard))] if args.data else []
-        run = Run("run", args.run, child_after(self, guard, *data))
+        run = prepare_run(args.prepared, self, guard, guard.identity)
         identity = {"identity": guard.identity}
-        request = QueuedResource("request", args.request, child_after(self, guard, *software, *data, run), identity)
+        request = QueuedResource("request", args.request, child_after(self, guard, *run), identity)
         awaited = {"request": vars(args.request) | identity, "made": request.made}
         ready = SliceReady("ready", args.ready, child_after(self, request), awaited)
         self.state, self.zone = ready.state, ready.zone

@@ -5,12 +5,9 @@ Hands what was decided to the component. Not run on real hardware.
 
 from __future__ import annotations
 
-from infra.components.claimed_artifacts import use_of
-from infra.components.run_inputs import prepared_data_inputs, run_inputs
-from infra.components.stored_software import stored_software_args
+from infra.components.prepared_run import prepared_run_args
 from infra.names import stack_label
 from infra.preview.stack_plan import TrainingPlan
-from infra.stack_file.settings import OnDestroy
 from infra.targets.tpu_vm.component import TpuSlice, TpuSliceArgs
 from infra.targets.tpu_vm.plan import requested
 from infra.targets.tpu_vm.provider.tpu_inputs import SliceReadyInputs, TpuStackGuardInputs
@@ -30,9 +27,7 @@ def slice_args(plan: TrainingPlan[TpuVmSettings]) -> TpuSliceArgs:
         guard=TpuStackGuardInputs(
             settings.project, stack_label(settings.stack), list(settings.zones), settings.owner, request.wanted_in
         ),
-        software=stored_software_args(software, settings.places.artifacts, use_of(settings, software).user),
-        data=prepared_data_inputs(settings, plan.spec, software, OnDestroy.KEEP),
-        run=run_inputs(plan.spec, software),
+        prepared=prepared_run_args(settings, plan.spec, software),
         request=request,
         ready=SliceReadyInputs(vars(request), "", plan.spec.hosts, settings.wait, settings.wait_deadline),
     )

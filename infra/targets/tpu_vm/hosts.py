@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from infra import durations
+from infra.google_cloud.asking import asking
 from infra.names import STACK_LABEL, stack_label
 from infra.runs import run_history, run_plan
 from infra.stack_file.settings import from_file
 from infra.targets.hosts import Hosts, HostView
 from infra.targets.phases import BOOTING, LOST, RUNNING
-from infra.targets.tpu_vm.orphans import asking
 from infra.targets.tpu_vm.provider import tpu_api, tpu_nodes
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from infra.vm_hosts import guest_report

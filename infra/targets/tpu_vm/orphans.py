@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from infra.google_cloud.asking import asking
 from infra.names import STATE_LABEL
-from infra.providers.resource import Context, ResourceError
 from infra.targets.billed import Billed
-from infra.targets.errors import TargetError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_cleanup import Found
 from infra.targets.tpu_vm.provider.tpu_ownership import TAKEN_LABEL, holder_of
@@ -38,12 +34,3 @@ def remove(names: Collection[str], say: Callable[[str], None]) -> list[str]:
     parents = dict.fromkeys("/".join(name.split("/")[:4]) for name in sorted(names))
     with asking(say, _DELETE_S) as context:
         return tpu_cleanup.remove_labelled(context, parents, lambda found: found.name in names)
-
-
-@contextmanager
-def asking(say: Callable[[str], None], timeout_s: float) -> Generator[Context]:
-    """As the provider's resources are called, outside of the engine."""
-    try:
-        yield Context("", time.monotonic() + timeout_s, threading.Event(), lambda _: None, say)
-    except ResourceError as error:
-        raise TargetError(str(error)) from None

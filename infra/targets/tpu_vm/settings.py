@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from infra import durations, emulated
 from infra.hardware import Api
 from infra.names import COMPUTE_LIMIT, COMPUTE_NAME
-from infra.stack_file.cloud_training import CloudTrainingSettings, Word
+from infra.stack_file.cloud_training import CloudTrainingSettings, check_reservation_zone
 from infra.stack_file.settings import Absent, SettingsError, stack_names
 from infra.stack_file.terms import Seconds, seconds, where
 from infra.targets.places import Places
@@ -27,7 +27,6 @@ from infra.tiers import Tier
 from infra.vm_hosts.startup_script import DATA_DISK, DATA_MOUNT
 
 RESERVATION = re.compile(r"(projects|folders|organizations)/[^/]+/locations/(?P<zone>[^/]+)/reservations/[^/]+")
-FLEX_START_LIMIT_S = 7 * 86_400  # docs.cloud.google.com/tpu/docs/flex-start, read 2026-11-20
 
 
 def _moment(value: object) -> object:
@@ -73,9 +72,6 @@ class TpuVmSettings(CloudTrainingSettings):
     offered_as: ClassVar[str] = "a TPU VM"
     hosts_have_python: ClassVar[bool] = False  # `python3 --version` on a v5litepod image is 3.10.12
 
-    reservation: Absent[Word] = None
-    """The reservation of tier reserved: a name, `-` for any, or
-    projects/<project>/locations/<zone>/reservations/<name>; folders/... and organizations/... too."""
     min_duration: Absent[Seconds] = None
     """How long tier guaranteed guarantees the chips, like 12h."""
     valid_until: Absent[Moment] = None
@@ -155,16 +151,6 @@ def _tier_rule(settings: TpuVmSettings) -> None:
         raise SettingsError(
             f"tier is 'reserved' in {where(settings)}, but which? write `slipway:reservation: <name>`, or '-' for any"
         )
-    if tier is Tier.FLEX_START and not 0 < (settings.max_runtime or 0) <= FLEX_START_LIMIT_S:
-        raise SettingsError(
-            f"tier is 'flex-start' in {where(settings)}, which gives a slice for at most 7 days; write how long "
-            f"it is wanted, like `slipway:max_runtime: 24h`"
-        )
-    if settings.reservation and tier not in (Tier.RESERVED, Tier.GUARANTEED):
-        raise SettingsError(
-            f"reservation is '{settings.reservation}' in {where(settings)}, but tier '{tier}' takes none; "
-            f"write `tier: reserved`"
-        )
     if settings.min_duration and tier is not Tier.GUARANTEED:
         raise SettingsError(
             f"min_duration is given in {where(settings)}, but only tier 'guaranteed' has one; tier is '{tier}'"
@@ -184,11 +170,7 @@ def _reservation_rule(settings: TpuVmSettings) -> None:
             f"reservation is '{settings.reservation}' in {where(settings)}; write its name, or "
             f"projects/<project>/locations/<zone>/reservations/<name> (or folders/<folder>/..., organizations/<id>/...)"
         )
-    if settings.zones != (path["zone"],):
-        raise SettingsError(
-            f"reservation is in zone '{path['zone']}', but zones are {', '.join(settings.zones)} in "
-            f"{where(settings)}; write `zones: [{path['zone']}]`: a reservation is of one zone"
-        )
+    check_reservation_zone(settings, path["zone"])
 
 
 def _queue_rule(settings: TpuVmSettings) -> None:

@@ -1,7 +1,7 @@
-"""`Hosts` of target kubernetes: a pod is a host, and why it does not run is what the API server says of it.
+"""`Hosts` of every stack of pods: a pod is a host, and why it does not run is what the API server says of it.
 
 How far its training is, the run's record says (infra/runs/run_history.py) where it lies in a bucket. Refuses to own
-what is said of a pod (infra/pods/pod_view.py). Not run on real hardware.
+what is said of a pod (pod_view.py) and which cluster it is (the targets). Not run on real hardware.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from datetime import datetime
 from typing import Any
 
 from infra.names import STACK_LABEL, stack_label
-from infra.pods import pod_view
+from infra.pods import pod_jobs, pod_view
 from infra.pods.cluster import Cluster
 from infra.pods.job_set import CONTAINER, SLICE_LABEL, bundle_of
+from infra.pods.pod_terms import PodTerms
 from infra.runs import run_history, run_plan
-from infra.stack_file.settings import from_file
 from infra.targets.errors import TargetError
 from infra.targets.hosts import Hosts, HostView
-from infra.targets.kubernetes import jobs
-from infra.targets.kubernetes.settings import KubernetesSettings
 from infra.targets.phases import BOOTING
 from training.run_spec import RunSpec
 
@@ -29,15 +27,16 @@ _POD_INDEX = "batch.kubernetes.io/job-completion-index"
 _ENDED_S, _PAUSE_S = 900.0, 1.0
 
 
-class KubernetesHosts(Hosts):
-    """The pods of one stack. `run_spec` is the stack file's, which the next `up` gives them."""
+class PodHosts(Hosts):
+    """The pods of one stack. `run_spec` is the stack file's, which the next `up` gives them.
 
-    def __init__(self, stack: str) -> None:
-        super().__init__(stack)
-        settings = from_file(stack)
-        assert isinstance(settings, KubernetesSettings)
+    cluster: None where there is none yet, and so no pod.
+    """
+
+    def __init__(self, settings: PodTerms, cluster: Cluster | None) -> None:
+        super().__init__(settings.stack)
         self._settings = settings
-        self._cluster = Cluster(settings.context)
+        self._cluster = cluster
 
     def states(self) -> Sequence[HostView]:
         found = self._found()
@@ -66,6 +65,7 @@ class KubernetesHosts(Hosts):
             why = next((host.reason for host in self.states() if host.index == index), "there is no JobSet")
             raise TargetError(f"host {index} of stack '{self.stack}' has no pod: {why}")
         at = f"{self._core}/pods/{pods[index]['metadata']['name']}/log"
+        assert self._cluster, "there is no pod without a cluster"
         return self._cluster.lines(at, {"container": CONTAINER, "follow": str(follow).lower()})
 
     def stop(self, progress: Callable[[str], None]) -> None:
@@ -85,8 +85,9 @@ class KubernetesHosts(Hosts):
         found = self._found()
         if not found:
             raise TargetError(f"stack '{self.stack}' has nothing there; run: pulumi up --stack {self.stack}")
+        assert self._cluster, "nothing is there without a cluster"
         for each in found:
-            at = jobs.path(self._settings.namespace, each["kind"], each["metadata"]["name"])
+            at = pod_jobs.path(self._settings.namespace, each["kind"], each["metadata"]["name"])
             self._cluster.merge(at, {"spec": {"suspend": suspended}})
 
     @property
@@ -102,21 +103,23 @@ class KubernetesHosts(Hosts):
         return f"{STACK_LABEL}={stack_label(self.stack)}"
 
     def _found(self) -> list[dict[str, Any]]:
-        return jobs.labelled(self._cluster, self._settings.namespace, self._selector)
+        return pod_jobs.labelled(self._cluster, self._settings.namespace, self._selector) if self._cluster else []
 
     def _pods(self) -> list[dict[str, Any]]:
         """The newest of each host last: one that was taken away may still be there."""
-        found = self._cluster.get(f"{self._core}/pods", {"labelSelector": self._selector})
-        return sorted(found["items"], key=lambda pod: pod["metadata"]["creationTimestamp"])
+        found = self._listed(f"{self._core}/pods", {"labelSelector": self._selector})
+        return sorted(found, key=lambda pod: pod["metadata"]["creationTimestamp"])
 
     def _jobs(self) -> list[dict[str, Any]]:
-        at = jobs.path(self._settings.namespace, "Job")
-        return self._cluster.get(at, {"labelSelector": self._selector})["items"]
+        return self._listed(pod_jobs.path(self._settings.namespace, "Job"), {"labelSelector": self._selector})
+
+    def _listed(self, path: str, query: dict[str, str]) -> list[dict[str, Any]]:
+        return self._cluster.get(path, query)["items"] if self._cluster else []
 
     def _events(self) -> list[dict[str, Any]]:
         """Of the set and its jobs, oldest first."""
         name = self._settings.group_name
-        events = self._cluster.get(f"{self._core}/events", {"fieldSelector": "type=Warning"})["items"]
+        events = self._listed(f"{self._core}/events", {"fieldSelector": "type=Warning"})
         ours = [event for event in events if event["involvedObject"].get("name", "").startswith(name)]
         return sorted(ours, key=lambda event: event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
 

@@ -1,0 +1,56 @@
+"""Objects of Kubernetes as the program declares them, whoever's cluster they are in.
+
+They are declared by their type token, as the SDK's classes would be: importing those takes seconds. Refuses to own what
+a manifest says (infra/pods/) and which cluster it is (the target's component).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pulumi
+
+from infra.names import STATE_LABEL
+
+type Manifest = dict[str, Any]
+
+_PODS = ("JobSet", "Job")
+
+
+def declare_objects(
+    manifests: Iterable[Manifest],
+    parent: pulumi.Resource,
+    after: Sequence[pulumi.Resource],
+    cluster: pulumi.ProviderResource,
+    identity: pulumi.Output[str],
+) -> None:
+    """Declare each after those before it and after `after`, labelled with the state's identity."""
+    made = list(after)
+    for manifest in manifests:
+        options = pulumi.ResourceOptions(parent=parent, depends_on=list(made), provider=cluster)
+        if manifest["kind"] in _PODS:
+            # Pulumi's plugin does not see that hardly anything of these may change, and names are fixed.
+            options.replace_on_changes, options.delete_before_replace = ["spec"], True
+        made.append(_object(manifest, identity, options))
+
+
+def _object(manifest: Manifest, identity: pulumi.Output[str], options: pulumi.ResourceOptions) -> pulumi.CustomResource:
+    labelled: dict[str, Any] = copy.deepcopy(manifest)
+    labelled["metadata"]["labels"] |= {STATE_LABEL: identity}
+    if manifest["kind"] in _PODS:
+        labelled["metadata"].setdefault("annotations", {})["pulumi.com/skipAwait"] = "true"  # or `up` ends with the run
+    return pulumi.CustomResource(_token(manifest), _word(manifest), labelled, options)
+
+
+def _token(manifest: Manifest) -> str:
+    """As pulumi-kubernetes spells a kind: the core group has a name there."""
+    version = manifest["apiVersion"]
+    return f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}"
+
+
+def _word(manifest: Manifest) -> str:
+    """The resource's name in the state, after what it is for."""
+    words = {"ServiceAccount": "account", "ConfigMap": "script", "JobSet": "pods", "Service": "names"}
+    return words.get(manifest["kind"]) or f"pods-{manifest['metadata']['name'].rpartition('-')[2]}"

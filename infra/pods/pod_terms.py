@@ -1,0 +1,109 @@
+"""Keys of every stack whose hosts are pods, whoever's cluster it is, and the group of pods that follows from them.
+
+Owns what such a stack may say of its pods, as far as stack file and tables tell. Refuses to own which nodes they take
+and which cluster it is (infra/targets/<target>/settings.py), and manifests (job_set.py).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from infra.pods.pod_group import JobKind, PodGroup, PodGroupError, check_name
+from infra.stack_file.settings import Absent, SettingsError
+from infra.stack_file.terms import Terms, where
+
+# As Kubernetes spells them (apimachinery/pkg/util/validation): a name of one label, of several, and a qualified one.
+_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_NAMES = rf"{_LABEL}(\.{_LABEL})*"
+_QUALIFIED = rf"({_NAMES}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
+
+type Name = Annotated[str, Field(pattern=f"^{_LABEL}$")]
+type Names = Annotated[str, Field(pattern=f"^{_NAMES}$", max_length=253)]
+type Qualified = Annotated[str, Field(pattern=f"^{_QUALIFIED}$")]
+type LabelValue = Annotated[str, Field(pattern=f"^{_VALUE}$")]
+type SecretKey = Annotated[str, Field(pattern=rf"^{_NAMES}/[-._A-Za-z0-9]+$")]
+type Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class Toleration(BaseModel):
+    """As a pod has it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: Qualified
+    operator: Annotated[str, Field(pattern="^(Exists|Equal)$")] = "Exists"
+    value: LabelValue = ""
+    effect: Annotated[str, Field(pattern="^(NoSchedule|PreferNoSchedule|NoExecute)?$")] = ""
+
+    def as_written(self) -> dict[str, str]:
+        """Without what it leaves out."""
+        return {key: text for key, text in self.model_dump().items() if text}
+
+
+class PodTerms(Terms):
+    """A stack whose hosts are pods."""
+
+    namespace: Name = "default"
+    """The namespace of the pods; it has to be there."""
+    account: Names = "slipway"
+    """The service account of the pods, which is made; its token is in no pod."""
+    image: Annotated[str, Field(pattern=r"^[a-z0-9][\x21-\x7e]*$")] = "python:3.12"
+    """The image of the pods - any that has Python 3.12, bash and curl; a mirror's, or one by digest."""
+    tolerations: tuple[Toleration, ...] = ()
+    """Taints that pods stand, each with key, operator, value and effect; the accelerator's own is among them."""
+    pull_secrets: tuple[Names, ...] = ()
+    """Secrets of the namespace with which the image is pulled."""
+    secret_variables: dict[Variable, SecretKey] = Field(default_factory=dict)
+    """Variables of the training by <secret>/<key> of the namespace."""
+    job_kind: JobKind = JobKind.JOBSET
+    """`jobset`, or `job` in a cluster without JobSet - a job for each slice, whose pods start again one by one."""
+    queue: Absent[Names] = None
+    """The local queue of Kueue, where the cluster has it."""
+    priority: Absent[Names] = None
+    """The priority class of the pods."""
+    restarts: Annotated[int, Field(ge=0, le=1000)] = 3
+    """How often a training that failed by itself starts again; nodes that the cluster took away are not counted."""
+
+    @property
+    def group_name(self) -> str:
+        """Of the JobSet, and the start of every pod's; no two stacks have the same."""
+        return f"slipway-{self.stack.replace('.', '--')}"
+
+    @property
+    @abstractmethod
+    def group(self) -> PodGroup:
+        """With everything that the stack file says, and nothing of what hosts install."""
+
+    def pods_with(self, resource: str) -> PodGroup:
+        """What all targets say of a stack's pods. resource: what nodes call their accelerators."""
+        tolerations = (Toleration(key=resource), *self.tolerations)
+        return PodGroup(
+            name=self.group_name,
+            namespace=self.namespace,
+            stack=self.stack,
+            slices=self.slices,
+            hosts_per_slice=self.row.hosts,
+            image=self.image,
+            account=self.account,
+            artifacts=self.places.artifacts_on_hosts,
+            bundle="",
+            resources={resource: self.row.chips_per_host},
+            tolerations=tuple(one.as_written() for one in tolerations),
+            secrets=self.secret_variables,
+            pull_secrets=self.pull_secrets,
+            kind=self.job_kind,
+            queue=self.queue or "",
+            priority=self.priority or "",
+            restarts=self.restarts,
+        )
+
+    def check_group(self) -> None:
+        """Raises SettingsError for a name that Kubernetes would refuse once JobSet has made pods' names of it."""
+        try:
+            check_name(self.group)
+        except PodGroupError as error:
+            raise SettingsError(f"{error} ({where(self)})") from None

@@ -1,0 +1,176 @@
+"""A cluster with TPUs and the run in it: guard, what the run needs, accounts, cluster, pools, what Kubernetes is told.
+
+Declared by type token, as the SDK's classes would be: importing those takes seconds. The plugin checks the same keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+
+from infra.components.cluster_objects import declare_objects
+from infra.components.prepared_run import PreparedRunArgs, prepare_run
+from infra.components.resources import StackGuard, child_after
+from infra.names import STATE_LABEL
+from infra.pods.pod_group import Manifest
+from infra.providers.inputs import StackGuardInputs
+from infra.targets.gke_tpu.accounts import Grant
+from infra.targets.gke_tpu.cluster_inputs import Inputs
+from infra.targets.gke_tpu.kubeconfig import kubeconfig
+from infra.targets.gke_tpu.tpu_pools import TpuPool
+
+_SERVICE = "gcp:projects/service:Service"
+_CLUSTER, _POOL = "gcp:container/cluster:Cluster", "gcp:container/nodePool:NodePool"
+_POLICY, _ACCOUNT = "gcp:compute/resourcePolicy:ResourcePolicy", "gcp:serviceaccount/account:Account"
+_DEFINITION = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+_SAID_BY_GOOGLE = ("controlPlaneEndpointsConfig", "endpoint", "masterAuth")
+
+
+@dataclass(frozen=True)
+class AccountArgs:
+    """An account that the stack makes, and its roles."""
+
+    word: str
+    inputs: Inputs
+    grants: Sequence[Grant]
+
+
+@dataclass(frozen=True)
+class TrainingArgs:
+    """What runs in the cluster. pods: the account that pods become, None where the stack names another; `becoming` is
+    the role by which they do. kinds: definitions that the cluster has to have before TPUs are bought. manifests: in the
+    order in which they are made."""
+
+    prepared: PreparedRunArgs
+    pods: AccountArgs | None
+    becoming: Grant
+    kinds: Sequence[str]
+    manifests: Sequence[Manifest]
+
+
+@dataclass(frozen=True)
+class GkeTpuArgs:
+    """training: None where nothing is to run there yet. Labels of the state follow."""
+
+    guard: StackGuardInputs
+    service: Inputs
+    nodes: AccountArgs
+    cluster: Inputs
+    system_pool: Inputs
+    pools: Sequence[TpuPool]
+    training: TrainingArgs | None
+
+
+class GkeTpuCluster(pulumi.ComponentResource):
+    """Nothing is bought that another run's name or too little text stops. Does not wait for pods to be scheduled."""
+
+    def __init__(self, name: str, args: GkeTpuArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("slipway:gke:TpuCluster", name, None, opts)
+        guard, training = StackGuard("guard", args.guard, child_after(self)), args.training
+        self._state = {STATE_LABEL: guard.identity}
+        first = [guard, *(prepare_run(training.prepared, self, guard, guard.identity) if training else [])]
+        nodes = self._account(args.nodes, first)
+        service = pulumi.CustomResource(_SERVICE, "gke", args.service, child_after(self, *first))
+        cluster = self._cluster(args.cluster, [*first, *nodes, service])
+        system = self._pool("system", args.system_pool, cluster, [])
+        reached = self._reached(cluster) if training else None
+        kinds = [self._kind(kind, reached, system) for kind in training.kinds] if training and reached else []
+        pools = [self._tpu_pool(pool, cluster, [system, *kinds]) for pool in args.pools]
+        if training and reached:
+            self._train(training, reached, guard, [cluster, *first, *pools])
+        self.register_outputs({"cluster": args.cluster["name"]})
+
+    def _account(self, args: AccountArgs, after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
+        account = _GoogleAccount(args.word, args.inputs, child_after(self, *after))
+        grants = [self._grant(grant, account.member, [account]) for grant in args.grants]
+        return [account, *grants]
+
+    def _grant(
+        self, grant: Grant, member: pulumi.Input[str], after: Sequence[pulumi.Resource]
+    ) -> pulumi.CustomResource:
+        inputs = {"member": member, **grant.inputs}
+        return pulumi.CustomResource(grant.token, grant.word, inputs, child_after(self, *after))
+
+    def _cluster(self, inputs: Inputs, after: Sequence[pulumi.Resource]) -> _GkeCluster:
+        options = child_after(self, *after)
+        options.delete_before_replace = True  # names are fixed
+        # Both are of the pool that is gone once the cluster stands, and either would replace it.
+        options.ignore_changes = ["nodeConfig", "initialNodeCount"]
+        labels = {"resourceLabels": inputs["resourceLabels"] | self._state}
+        return _GkeCluster("cluster", inputs | labels, options)
+
+    def _pool(
+        self, word: str, inputs: Inputs, cluster: _GkeCluster, after: Sequence[pulumi.Resource]
+    ) -> pulumi.CustomResource:
+        options = child_after(self, cluster, *after)
+        options.delete_before_replace = True  # quota holds one of them
+        if inputs.get("placementPolicy", {}).get("type") == "":
+            options.ignore_changes = ["placementPolicy.type"]
+        nodes: Inputs = inputs["nodeConfig"]
+        labelled = {"nodeConfig": nodes | {"resourceLabels": nodes["resourceLabels"] | self._state}}
+        return pulumi.CustomResource(_POOL, word, inputs | labelled | {"cluster": cluster.name}, options)
+
+    def _reached(self, cluster: _GkeCluster) -> pulumi.ProviderResource:
+        said = pulumi.Output.all(cluster.name, *(getattr(cluster, key) for key in _SAID_BY_GOOGLE))
+        # Of the cluster's login that Google's plugin keeps secret nothing is in it.
+        text = pulumi.Output.unsecret(said.apply(_kubeconfig))
+        return pulumi.ProviderResource("kubernetes", "cluster", {"kubeconfig": text}, child_after(self, cluster))
+
+    def _kind(
+        self, name: str, cluster: pulumi.ProviderResource, system: pulumi.CustomResource
+    ) -> pulumi.CustomResource:
+        """A kind that is read: where it is absent, `up` ends here."""
+        options = pulumi.ResourceOptions(parent=self, depends_on=[system], provider=cluster, id=name)
+        return pulumi.CustomResource(_DEFINITION, name.partition(".")[0], {}, options)
+
+    def _tpu_pool(self, pool: TpuPool, cluster: _GkeCluster, after: Sequence[pulumi.Resource]) -> pulumi.CustomResource:
+        if pool.policy is None:
+            return self._pool(pool.word, pool.inputs, cluster, after)
+        policy = _Policy(pool.policy_word, pool.policy, child_after(self, cluster))
+        placed = {"placementPolicy": pool.inputs["placementPolicy"] | {"policyName": policy.name}}
+        return self._pool(pool.word, pool.inputs | placed, cluster, after)
+
+    def _train(
+        self,
+        training: TrainingArgs,
+        reached: pulumi.ProviderResource,
+        guard: StackGuard,
+        after: Sequence[pulumi.Resource],
+    ) -> None:
+        pods = self._account(training.pods, [guard]) if training.pods else []
+        # Google knows the cluster's accounts once there is a cluster.
+        becoming = self._grant(training.becoming, training.becoming.inputs["member"], [*after, *pods])
+        declare_objects(training.manifests, self, [*after, *pods, becoming], reached, guard.identity)
+
+
+class _GkeCluster(pulumi.CustomResource):
+    """With what Google says of it."""
+
+    name: pulumi.Output[str]
+
+    def __init__(self, word: str, inputs: Inputs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(_CLUSTER, word, dict.fromkeys(_SAID_BY_GOOGLE) | inputs, opts)
+
+
+class _GoogleAccount(pulumi.CustomResource):
+    member: pulumi.Output[str]
+
+    def __init__(self, word: str, inputs: Inputs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(_ACCOUNT, word, {"member": None, **inputs}, opts)
+
+
+class _Policy(pulumi.CustomResource):
+    name: pulumi.Output[str]
+
+    def __init__(self, word: str, inputs: Inputs, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(_POLICY, word, inputs, opts)
+
+
+def _kubeconfig(said: Sequence[Any]) -> str:
+    name, *values = said
+    found: Mapping[str, Any] = dict(zip(_SAID_BY_GOOGLE, values, strict=True))
+    return json.dumps(kubeconfig(name, found), sort_keys=True)

@@ -1,0 +1,52 @@
+"""What `slipway doctor` asks a project for before a GKE cluster, besides what every training at Google needs.
+
+Roles are written from their reference pages; never compared with Google's own service.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from infra.doctor.cloud_training import training_needs
+from infra.pods.pod_findings import job_set_finding
+from infra.pods.pod_group import JobKind
+from infra.targets.errors import TargetError
+from infra.targets.gke_tpu import reach
+from infra.targets.gke_tpu.settings import GkeTpuSettings, PoolWorkload
+from infra.targets.needs import Finding, Needs, not_asked
+
+SERVICES = ("artifactregistry", "compute", "iam", "storage")  # besides GKE's, which `up` enables
+PERMISSIONS: Mapping[str, str] = {
+    "serviceusage.services.enable": "roles/serviceusage.serviceUsageAdmin",
+    "container.clusters.create": "roles/container.admin",
+    "container.clusters.connect": "roles/container.admin",  # by its name in Google's DNS
+    "container.clusters.delete": "roles/container.admin",
+    "iam.serviceAccounts.create": "roles/iam.serviceAccountAdmin",
+    "iam.serviceAccounts.setIamPolicy": "roles/iam.serviceAccountAdmin",
+    "iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser",
+    "resourcemanager.projects.setIamPolicy": "roles/resourcemanager.projectIamAdmin",
+    "storage.buckets.setIamPolicy": "roles/storage.admin",
+    "artifactregistry.repositories.setIamPolicy": "roles/artifactregistry.admin",
+}
+_PLACEMENT: Mapping[str, str] = {"compute.resourcePolicies.create": "roles/compute.instanceAdmin.v1"}
+
+
+def needs(settings: GkeTpuSettings) -> Needs:
+    permissions = dict(PERMISSIONS)
+    if settings.row.gke_workload_policy and settings.row.hosts > 1:
+        permissions |= _PLACEMENT
+    needed = training_needs(settings, SERVICES, permissions)
+    if settings.workload is PoolWorkload.NONE or settings.job_kind is not JobKind.JOBSET:
+        return needed
+    return dataclasses.replace(needed, more={**needed.more, "JobSet": lambda _: _job_set(settings)})
+
+
+def _job_set(settings: GkeTpuSettings) -> Finding:
+    try:
+        cluster = reach.cluster(settings)
+        if cluster is None:
+            return not_asked("JobSet", "there is no cluster yet, and a new one has none: docs/gke.md says what to do")
+        return job_set_finding(cluster, settings.namespace)
+    except TargetError as error:
+        return not_asked("JobSet", str(error))

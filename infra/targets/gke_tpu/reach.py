@@ -1,0 +1,24 @@
+"""The pods of a stack, in the cluster that GKE has for it: what `status`, `logs`, `watch`, `stop` and `start` ask."""
+
+from __future__ import annotations
+
+from infra.paths import TOOLS
+from infra.pods.cluster import Cluster
+from infra.pods.pod_hosts import PodHosts
+from infra.stack_file.settings import from_file
+from infra.targets.gke_tpu import clusters
+from infra.targets.gke_tpu.kubeconfig import kubeconfig
+from infra.targets.gke_tpu.settings import GkeTpuSettings
+
+
+def hosts(stack: str) -> PodHosts:
+    settings = from_file(stack)
+    assert isinstance(settings, GkeTpuSettings)
+    return PodHosts(settings, cluster(settings))
+
+
+def cluster(settings: GkeTpuSettings) -> Cluster | None:
+    """None where there is none yet. Raises TargetError where that cannot be told."""
+    name = settings.cluster_name
+    found = clusters.named(settings.project, settings.place, name)
+    return Cluster(name, kubeconfig(name, found, str(TOOLS / "slipway"))) if found else None

@@ -1,0 +1,150 @@
+"""Target gke-tpu from nothing to nothing: the stand-in for Google's plugin over a real API server and JobSet.
+
+Nodes come and go with their pools; no container is started on them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import names
+from infra.artifacts.layout import wheelhouse_key
+from infra.emulated import STORAGE
+from infra.emulators.cluster.nodes import POOL
+from infra.emulators.object_store import ObjectStore
+from infra.host_software.derive import wheelhouse
+from infra.paths import ROOT
+from infra.stack_file.settings import any_from_file, stack_names
+from infra.standins.gcp.store import STATE_VARIABLE, StandInStore
+from infra.targets.gke_tpu.settings import GkeTpuSettings
+from tests.cluster.emulator import Emulator
+from tests.engine.clone import Clone, said
+from tests.engine.project import until
+
+PROJECT = "real-project"
+STACKS = [name for name in stack_names() if isinstance(any_from_file(name), GkeTpuSettings)]
+LIFE = "gke-v6e-16x4"
+_ENABLED = ("artifactregistry", "cloudresourcemanager", "compute", "iam", "storage")
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """A project with what foundations have made, and the cluster that its only cluster will be."""
+
+    cluster: Emulator
+    clone: Clone
+    google: StandInStore
+    standing: frozenset[str]  # nodes that other tests have
+
+    def write(self, stack: str, **changes: Any) -> None:
+        document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())
+        values = {"project": PROJECT, "owner": "ada@example.com", "fit": "unchecked"} | changes
+        document["config"] |= {f"slipway:{key}": value for key, value in values.items()}
+        (self.clone.directory / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(document))
+
+    def get(self, *what: str) -> list[dict[str, Any]]:
+        return json.loads(self.cluster.kubectl("get", *what, "--all-namespaces", "--output=json"))["items"]
+
+    def pools_of_nodes(self) -> dict[str, int]:
+        """How many nodes each pool of TPUs has."""
+        counts: dict[str, int] = {}
+        for node in self.get("nodes", "--selector=cloud.google.com/gke-tpu-topology"):
+            if node["metadata"]["name"] in self.standing:
+                continue
+            pool = node["metadata"]["labels"][POOL]
+            counts[pool] = counts.get(pool, 0) + 1
+        return counts
+
+    def status(self, stack: str) -> dict[str, Any]:
+        return self.clone.status(stack)
+
+
+@pytest.fixture(scope="module")
+def cloud(cluster: Emulator, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    work = tmp_path_factory.mktemp("gke")
+    google = StandInStore(str(work / "google"), "")
+    for service in _ENABLED:
+        google.put("gcp:projects/service:Service", f"{PROJECT}/{service}.googleapis.com", {})
+    regions = {any_from_file(name).place for name in STACKS}
+    foundations = [names.of(PROJECT, region, "slipway") for region in sorted(regions)]
+    for each in foundations:
+        google.put("gcp:compute/network:Network", each.network_path, {})
+    buckets = tuple(bucket for each in foundations for bucket in each.buckets.values())
+    with (
+        ObjectStore(work / "buckets", buckets) as store,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for each in cluster.said["for stacks of GKE"].removeprefix("export ").split():
+            patch.setenv(*each.split("=", 1))
+        patch.setenv(STORAGE, store.url)
+        patch.setenv(STATE_VARIABLE, str(work / "google"))
+        patch.setenv("HOME", str(work))
+        for each in foundations:
+            # nothing of it is ever installed: the nodes are pretended
+            _store_wheelhouse(store, each.artifacts_bucket)
+        standing = cluster.kubectl("get", "nodes", "--output=jsonpath={.items[*].metadata.name}").split()
+        yield Cloud(cluster, Clone.make(work / "clone"), google, frozenset(standing))
+
+
+def _store_wheelhouse(store: ObjectStore, bucket: str) -> None:
+    settings = any_from_file(LIFE)
+    assert isinstance(settings, GkeTpuSettings)
+    listing = store.root / bucket / wheelhouse_key(wheelhouse(settings, settings.row.platform).id)
+    listing.parent.mkdir(parents=True, exist_ok=True)
+    listing.touch()
+
+
+def test_a_stack_from_nothing_to_nothing(cloud: Cloud) -> None:
+    """One life: made, unchanged, looked at, stopped, started, changed, of other slices, taken away."""
+    clone = cloud.clone
+    cloud.write(LIFE)
+    assert (up := clone.pulumi("up", LIFE)).returncode == 0, said(up)
+    assert cloud.pools_of_nodes() == {f"v6e-4x4-{index}": 4 for index in range(4)}
+    until(lambda: cloud.status(LIFE)["phase"] == "training", "all pods run")
+    slices: dict[str, set[str]] = {}
+    pools = {node["metadata"]["name"]: node["metadata"]["labels"][POOL] for node in cloud.get("nodes")}
+    for pod in cloud.get("pods", "--selector=slipway-stack"):
+        job = pod["metadata"]["labels"]["jobset.sigs.k8s.io/job-index"]
+        slices.setdefault(job, set()).add(pools[pod["spec"]["nodeName"]])
+    assert sorted(map(sorted, slices.values())) == [[f"v6e-4x4-{index}"] for index in range(4)]
+    again = clone.pulumi("preview", LIFE, "--expect-no-changes", "--diff", "--color", "never")
+    assert again.returncode == 0, said(again)
+
+    assert (stopped := clone.run("slipway", "stop", LIFE)).returncode == 0, said(stopped)
+    assert {host["reason"] for host in cloud.status(LIFE)["hosts"]} == {"is suspended"}
+    assert (started := clone.run("slipway", "start", LIFE)).returncode == 0, said(started)
+    until(lambda: cloud.status(LIFE)["phase"] == "training", "all pods run again")
+
+    (made,) = cloud.get("jobsets")
+    before = {node["metadata"]["name"]: node["metadata"]["uid"] for node in cloud.get("nodes")}
+    cloud.write(LIFE, steps=2000)
+    assert (changed := clone.pulumi("up", LIFE)).returncode == 0, said(changed)
+    (now,) = cloud.get("jobsets")
+    assert now["metadata"]["uid"] != made["metadata"]["uid"]
+    assert before == {node["metadata"]["name"]: node["metadata"]["uid"] for node in cloud.get("nodes")}, "nodes stay"
+
+    assert (gone := clone.pulumi("destroy", LIFE)).returncode == 0, said(gone)
+    assert (cloud.get("jobsets"), cloud.pools_of_nodes()) == ([], {})
+    assert cloud.get("serviceaccounts,configmaps", "--selector=slipway-stack") == []
+    assert cloud.google.every("gcp:container/cluster:Cluster") == []
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("stack", [name for name in STACKS if name != LIFE])
+def test_each_stack_ends_with_a_jobset_that_is_admitted_and_leaves_nothing(cloud: Cloud, stack: str) -> None:
+    cloud.write(stack)
+    assert (up := cloud.clone.pulumi("up", stack)).returncode == 0, said(up)
+    settings = any_from_file(stack)
+    assert isinstance(settings, GkeTpuSettings)
+    hosts = settings.row.hosts * settings.slices
+    until(lambda: [host["phase"] for host in cloud.status(stack)["hosts"]] == ["training"] * hosts, "all pods run")
+    again = cloud.clone.pulumi("preview", stack, "--expect-no-changes", "--diff", "--color", "never")
+    assert again.returncode == 0, said(again)
+    assert (gone := cloud.clone.pulumi("destroy", stack)).returncode == 0, said(gone)
+    assert (cloud.get("jobsets"), cloud.pools_of_nodes()) == ([], {})
