@@ -90,7 +90,7 @@ def _as_account(cluster: Emulator, namespace: str) -> client.Configuration:
     made: Any = client.Configuration()
     untyped: Any = config
     untyped.load_kube_config(str(cluster.kubeconfig), client_configuration=made)
-    made.cert_file = made.key_file = None
+    made.cert_file = made.key_file = made.refresh_api_key_hook = None
     token = cluster.kubectl("create", "token", ACCOUNT, f"--namespace={namespace}").strip()
     made.api_key = {"authorization": f"Bearer {token}"}
     return made
@@ -108,4 +108,4 @@ def test_its_pods_have_no_token_and_nothing_that_is_privileged(cluster: Emulator
     privileged["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     with pytest.raises(ApiException) as refused:
         core.create_namespaced_pod(namespace, privileged, dry_run="All")
-    assert 'violates PodSecurity "baseline:latest": privileged' in str(refused.value.body)
+    assert 'violates PodSecurity "baseline:latest": privileged' in json.loads(str(refused.value.body))["message"]
