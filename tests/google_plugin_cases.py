@@ -89,6 +89,7 @@ ONE_VALUE: tuple[tuple[str, Values, Values, str], ...] = (
         *(POOL, {"networkConfig": {"additionalNodeNetworkConfigs": [{"network": "a"}]}}),
         *({"networkConfig": {"additionalNodeNetworkConfigs": [{"network": "b"}]}}, REPLACE),
     ),
+    (POOL, {}, {"networkConfig": {"podRange": "r"}}, REPLACE),
     # node pools: what is an update
     (POOL, {"nodeCount": 4}, {"nodeCount": 8}, UPDATE),
     (POOL, {"nodeLocations": ["a"]}, {"nodeLocations": ["b"]}, UPDATE),
