@@ -23,6 +23,7 @@ BENCHMARKS = (
     "preview_foundation",
     "preview_tpu_vm",
     "preview_gke",
+    "cluster_hosts",
     "tpu_requests",
     "pods",
     "safe_money",

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 import psutil
@@ -154,6 +155,10 @@ def nodes_of(cluster: Emulator, pool: str) -> list[str]:
 
 
 def test_a_cluster_of_the_stand_in_lets_in_whoever_has_the_token(cluster: Emulator, google: Google) -> None:
+    api = urlsplit(cluster.said["for stacks of GKE"].partition("=")[2].partition(" ")[0]).netloc
+    with contextlib.closing(http.client.HTTPConnection(api)) as connection:
+        connection.request("GET", f"/v1/projects/{PROJECT}/locations/-/clusters")
+        assert [each["name"] for each in json.load(connection.getresponse())["clusters"]] == ["train"]
     endpoint = google.cluster["controlPlaneEndpointsConfig"]["dnsEndpointConfig"]["endpoint"]
     authority = base64.b64decode(google.cluster["masterAuth"]["clusterCaCertificate"]).decode()
     token = cluster.said["for stacks of GKE"].partition("GOOGLE_OAUTH_ACCESS_TOKEN=")[2]

@@ -27,6 +27,7 @@ from infra.standins.gcp import kinds, outputs, preconditions, schema
 from infra.standins.gcp.store import StandInStore
 from tests.engine.google_plugin import write_plugin
 from tests.engine.project import ENGINE, ROOT
+from tests.google_plugin_cases import NOT_TAKEN, NOTHING, ONE_VALUE, REPLACE, TAKEN, UPDATE
 
 STAND_IN = google_plugin.DIRECTORY / google_plugin.EXECUTABLE
 PLUGINS = [STAND_IN, *(Path(path) for path in [os.environ.get("SLIPWAY_TEST_PLUGIN")] if path)]
@@ -340,10 +341,19 @@ class Plugin:
 
     def replaced(self, token: str, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         """Which inputs a change from one to the other replaces the resource for."""
+        return list(self._difference(token, before, after).replaces)
+
+    def change(self, token: str, before: dict[str, Any], after: dict[str, Any]) -> str:
+        """What is done for a change from one to the other."""
+        found = self._difference(token, before, after)
+        changes = found.changes == provider_pb2.DiffResponse.DIFF_SOME
+        return REPLACE if found.replaces else UPDATE if changes else NOTHING
+
+    def _difference(self, token: str, before: dict[str, Any], after: dict[str, Any]) -> Any:
         urn = f"urn:pulumi:t::cloud::{token}::x"
         old, new = struct(before), struct(after)
         request = provider_pb2.DiffRequest(id="x", urn=urn, olds=old, old_inputs=old, news=new)
-        return list(self.stub.Diff(request, timeout=900).replaces)
+        return self.stub.Diff(request, timeout=900)
 
 
 @pytest.fixture(params=PLUGINS, ids=lambda path: "stand-in" if path == STAND_IN else "official")
@@ -371,6 +381,24 @@ def test_accepts_what_the_official_plugin_accepts(plugin: Plugin) -> None:
     plugin.configure(project="p", accessToken=google_plugin.PLACEHOLDER_TOKEN)
     said = {name: plugin.refusals(token, inputs) for name, (token, inputs) in ACCEPTED.items()}
     assert {name: reason for name, reason in said.items() if reason} == {}
+
+
+def test_what_the_cases_say_of_values_holds(plugin: Plugin) -> None:
+    plugin.configure(project="p", accessToken=google_plugin.PLACEHOLDER_TOKEN)
+    taken = [(token, inputs) for token, inputs, _ in NOT_TAKEN if not plugin.refusals(token, inputs)]
+    assert taken == []
+    refused = {reason: inputs for token, inputs in TAKEN if (reason := plugin.refusals(token, inputs))}
+    assert refused == {}
+
+
+def test_what_the_cases_say_of_a_change_holds(plugin: Plugin) -> None:
+    plugin.configure(project="p", accessToken=google_plugin.PLACEHOLDER_TOKEN)
+    wrong = {
+        (token, str(before), str(after)): plugin.change(token, before, after)
+        for token, before, after, what in ONE_VALUE
+        if plugin.change(token, before, after) != what
+    }
+    assert wrong == {}
 
 
 def test_no_project_is_refused(plugin: Plugin) -> None:

@@ -14,10 +14,9 @@ from infra.standins.gcp import gke, gke_refusals, preconditions, rules, schema
 from infra.standins.gcp.making import Making
 from infra.standins.gcp.server import Server
 from infra.standins.gcp.store import StandInStore
+from tests.google_plugin_cases import NETWORK, NOT_TAKEN, POLICY, TAKEN
 
 P, REGION, ZONE = "real-project", "us-east5", "us-east5-b"
-NETWORK = "gcp:compute/network:Network"
-POLICY = "gcp:compute/resourcePolicy:ResourcePolicy"
 MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
 ACCOUNT = "gcp:serviceaccount/account:Account"
 EMAIL = f"nodes@{P}.iam.gserviceaccount.com"
@@ -198,77 +197,14 @@ def test_a_cluster_is_protected_until_it_says_otherwise_and_takes_its_pools_with
     assert server.store.every(gke.CLUSTER) == server.store.every(gke.POOL) == []
 
 
-# What the plugin takes and does not take, of each kind a case; the values are of its source.
-@pytest.mark.parametrize(
-    ("token", "inputs", "key"),
-    [
-        (gke.CLUSTER, {"releaseChannel": {"channel": "WEEKLY"}}, "channel"),
-        (gke.CLUSTER, {"datapathProvider": "CILIUM"}, "datapathProvider"),
-        (gke.CLUSTER, {"name": "c" * 41}, "name"),
-        (gke.CLUSTER, {"name": "Capital"}, "name"),
-        (gke.CLUSTER, {"privateClusterConfig": {"masterIpv4CidrBlock": "172.16.0.0/27"}}, "masterIpv4CidrBlock"),
-        (gke.CLUSTER, {"nodeConfig": {"diskSizeGb": 9}}, "diskSizeGb"),
-        (gke.POOL, {"cluster": "c", "nodeCount": -1}, "nodeCount"),
-        (gke.POOL, {"cluster": "c", "autoscaling": {"maxNodeCount": -1}}, "maxNodeCount"),
-        (gke.POOL, {"cluster": "c", "autoscaling": {"locationPolicy": "NEAR"}}, "locationPolicy"),
-        (gke.POOL, {"cluster": "c", "upgradeSettings": {"strategy": "BIG_BANG"}}, "strategy"),
-        (gke.POOL, {"cluster": "c", "nodeConfig": {"diskSizeGb": 9}}, "diskSizeGb"),
-        (gke.POOL, {"cluster": "c", "nodeConfig": {"workloadMetadataConfig": {"mode": "NONE"}}}, "mode"),
-        (
-            gke.POOL,
-            {
-                "cluster": "c",
-                "nodeConfig": {
-                    "guestAccelerators": [
-                        {"type": "t", "count": 8, "gpuDriverInstallationConfig": {"gpuDriverVersion": "550"}}
-                    ]
-                },
-            },
-            "gpuDriverVersion",
-        ),
-        (POLICY, {"workloadPolicy": {"type": "FAST"}}, "type"),
-        (
-            POLICY,
-            {"workloadPolicy": {"type": "HIGH_THROUGHPUT", "acceleratorTopologyMode": "X"}},
-            "acceleratorTopologyMode",
-        ),
-        (POLICY, {"workloadPolicy": {"type": "HIGH_THROUGHPUT", "maxTopologyDistance": "RACK"}}, "maxTopologyDistance"),
-        (POLICY, {"groupPlacementPolicy": {"collocation": "APART"}}, "collocation"),
-        (
-            POLICY,
-            {"groupPlacementPolicy": {}, "diskConsistencyGroupPolicy": {"enabled": True}},
-            "diskConsistencyGroupPolicy",
-        ),
-        (
-            POLICY,
-            {
-                "workloadPolicy": {
-                    "type": "HIGH_THROUGHPUT",
-                    "acceleratorTopology": "2x2x2",
-                    "maxTopologyDistance": "BLOCK",
-                }
-            },
-            "acceleratorTopology",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("token", "inputs", "key"), NOT_TAKEN)
 def test_values_that_the_plugin_does_not_take(token: str, inputs: dict[str, Any], key: str) -> None:
     resource = schema.resource_type(token)
     assert resource is not None
     assert [problem.path.rpartition(".")[2] for problem in rules.problems(resource, inputs, P)] == [key]
 
 
-@pytest.mark.parametrize(
-    ("token", "inputs"),
-    [
-        (gke.POOL, {"cluster": "c", "name": "n" * 60, "nodeConfig": {"spot": True, "flexStart": True}}),
-        (gke.POOL, {"cluster": "c", "nodeConfig": {"maxRunDuration": "a week"}}),
-        (gke.POOL, {"cluster": "c", "nodeCount": 4, "autoscaling": {"minNodeCount": 0, "maxNodeCount": 8}}),
-        (gke.POOL, {"cluster": "c", "queuedProvisioning": {"enabled": True}}),
-        (POLICY, {"groupPlacementPolicy": {"vmCount": 2}, "workloadPolicy": {"type": "HIGH_AVAILABILITY"}}),
-        (gke.CLUSTER, {"enableMultiNetworking": True}),
-    ],
-)
+@pytest.mark.parametrize(("token", "inputs"), TAKEN)
 def test_values_that_only_slipway_refuses(token: str, inputs: dict[str, Any]) -> None:
     """A run of plugin 9.35 took them: a stand-in that refused them would hide that they are missing there."""
     resource = schema.resource_type(token)

@@ -24,6 +24,7 @@ def node_pools(cluster: str, pool: Pool, count: int | None = None) -> list[NodeP
     """One for each of its zones. count: of nodes in each, else what the pool begins with. Raises PoolError."""
     config = _object(pool, "config")
     accelerator = _accelerator(pool)
+    zones = cast(Sequence[str], pool["locations"])
     each = count if count is not None else int(pool.get("initialNodeCount") or 0)
     machine = str(config.get("machineType") or "")
     if accelerator is None:
@@ -37,11 +38,11 @@ def node_pools(cluster: str, pool: Pool, count: int | None = None) -> list[NodeP
             count=each,
             machine=machine,
             cluster=cluster,
-            first=index * each,
+            group=zone.rpartition("-")[2] if len(zones) > 1 else "",
             added_labels=_labels(config),
             added_taints=_taints(pool),
         )
-        for index, zone in enumerate(cast(Sequence[str], pool["locations"]))
+        for zone in zones
     ]
 
 

@@ -32,8 +32,8 @@ class PoolError(SentenceError):
 class NodePool:
     """Nodes of a pool in one zone: all of a slice, or of `accelerator` None a single one, unless `count` says other.
 
-    machine: of nodes without accelerators. first: the number of its first node. added_labels, added_taints: beside
-    those that GKE gives.
+    machine: of nodes without accelerators. group: tells its nodes from those of the same pool in other zones.
+    added_labels, added_taints: beside those that GKE gives.
     """
 
     name: str
@@ -43,7 +43,7 @@ class NodePool:
     count: int | None = None
     machine: str = _SYSTEM_MACHINE
     cluster: str = "slipway"
-    first: int = 0
+    group: str = ""
     added_labels: Mapping[str, str] = field(default_factory=dict[str, str])
     added_taints: Sequence[Manifest] = ()
 
@@ -60,7 +60,8 @@ class NodePool:
     @property
     def node_names(self) -> list[str]:
         """As GKE begins them."""
-        return [f"gke-{self.cluster}-{self.name}-{self.first + index}" for index in range(self.nodes)]
+        group = f"{self.name}-{self.group}" if self.group else self.name
+        return [f"gke-{self.cluster}-{group}-{index}" for index in range(self.nodes)]
 
 
 def pools(sizes: Sequence[str], zone: str | None = None) -> list[NodePool]:

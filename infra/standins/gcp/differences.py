@@ -20,7 +20,7 @@ from infra.standins.gcp.provider_fields import FieldPath, ProviderFields
 from infra.standins.gcp.schema import ListOf, MapOf, ObjectOf, ResourceType, Type
 
 
-class Word(StrEnum):
+class ChangeWord(StrEnum):
     """As the engine spells them."""
 
     ADD = "ADD"
@@ -33,7 +33,7 @@ class Difference:
     """path: as the plugin writes it, `nodeConfig.taints[0].effect`."""
 
     path: str
-    word: Word
+    word: ChangeWord
     replaces: bool
 
     @property
@@ -127,7 +127,7 @@ class _Comparison:
         yield Difference(label, itself.word, itself.replaces or any(each.replaces for each in within))
 
     def _difference(self, old: Any, new: Any, path: FieldPath, label: str) -> Difference:
-        word = Word.ADD if old is None else Word.DELETE if new is None else Word.UPDATE
+        word = ChangeWord.ADD if old is None else ChangeWord.DELETE if new is None else ChangeWord.UPDATE
         return Difference(label, word, self._replaces(path, old, new))
 
     def _replaces(self, path: FieldPath, old: Any, new: Any) -> bool:

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from infra.doctor.cloud_training import training_needs
+from infra.google_login import LoginError
 from infra.pods.pod_findings import job_set_finding
 from infra.pods.pod_group import JobKind
 from infra.targets.errors import TargetError
@@ -48,5 +49,5 @@ def _job_set(settings: GkeTpuSettings) -> Finding:
         if cluster is None:
             return not_asked("JobSet", "there is no cluster yet, and a new one has none: docs/gke.md says what to do")
         return job_set_finding(cluster, settings.namespace)
-    except TargetError as error:
+    except (TargetError, LoginError) as error:
         return not_asked("JobSet", str(error))

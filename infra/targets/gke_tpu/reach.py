@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from infra.google_login import credential
 from infra.paths import TOOLS
 from infra.pods.cluster import Cluster
 from infra.pods.pod_hosts import PodHosts
@@ -18,7 +19,10 @@ def hosts(stack: str) -> PodHosts:
 
 
 def cluster(settings: GkeTpuSettings) -> Cluster | None:
-    """None where there is none yet. Raises TargetError where that cannot be told."""
+    """None where there is none yet. Raises TargetError where that cannot be told, LoginError without credentials."""
     name = settings.cluster_name
     found = clusters.named(settings.project, settings.place, name)
-    return Cluster(name, kubeconfig(name, found, str(TOOLS / "slipway"))) if found else None
+    if found is None:
+        return None
+    credential()  # the official client would log why there is none, and ask without
+    return Cluster(name, kubeconfig(name, found, str(TOOLS / "slipway")))

@@ -43,7 +43,7 @@ def test_a_pool_of_several_zones_has_its_nodes_in_each() -> None:
     every = made(SYSTEM)
     zones = [each["metadata"]["labels"]["topology.kubernetes.io/zone"] for each in every]
     assert zones == SYSTEM["locations"]
-    assert len({each["metadata"]["name"] for each in every}) == 3
+    assert [each["metadata"]["name"] for each in every] == [f"gke-c-system-{letter}-0" for letter in "abc"]
     assert (every[0]["status"]["capacity"]["cpu"], every[0]["status"]["capacity"]["memory"]) == ("4", "32768Mi")
 
 
