@@ -25,7 +25,6 @@ BENCHMARKS = (
     "preview_gke",
     "cluster_hosts",
     "tpu_requests",
-    "pods",
     "safe_money",
     "bootstrap",
     "booted_host",
