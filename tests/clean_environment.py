@@ -13,11 +13,12 @@ from pathlib import Path
 
 PLUGINS = ("pulumi-resource-gcp", "pulumi-resource-kubernetes")
 PREFIXES = ("CLOUDSDK_", "GCE_", "GCLOUD_", "GOOGLE_", "KUBECONFIG", "PULUMI_", "SLIPWAY_", "STORAGE_EMULATOR_")
-# Where tools are kept, which Python the hosts have, whether golden files are written: of the test run itself.
+# Where tools are kept, which Python the hosts have, whether golden files are written, how long tests wait: of the test
+# run itself.
 KEPT = frozenset(
     (
         *("SLIPWAY_CACHE", "SLIPWAY_ENGINE_URL", "SLIPWAY_GOLDEN", "SLIPWAY_HOST_PYTHON", "SLIPWAY_SOAK"),
-        "SLIPWAY_TEST_PLUGIN",
+        *("SLIPWAY_TEST_PATIENCE_S", "SLIPWAY_TEST_PLUGIN"),
     )
 )
 

@@ -24,13 +24,12 @@ from kubernetes import client, config
 from kubernetes.client import ApiException
 from pulumi.runtime.proto import provider_pb2
 
-from infra.emulators.cluster import built_programs, emulated_cluster
-from infra.emulators.cluster.emulated_cluster import EmulatedCluster
 from infra.engine import kubernetes_plugin
 from infra.engine.plugin_places import Choice
 from infra.paths import ROOT, TOOLS
 from infra.providers.input_types import UNKNOWN
 from infra.providers.server import to_struct, to_values
+from tests.cluster.emulator import Emulator
 from tests.cluster.jobsets import jobset
 from tests.engine.project import ENGINE, until
 from tests.engine.provider_client import provider
@@ -47,15 +46,8 @@ for name, (token, manifest) in said["manifests"].items():
 """
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedCluster]:
-    """Without nodes: what is accepted here runs nowhere."""
-    with emulated_cluster.run(tmp_path_factory.mktemp("cluster"), built_programs.find()) as running:
-        yield running
-
-
 @pytest.fixture
-def namespace(cluster: EmulatedCluster) -> str:
+def namespace(cluster: Emulator) -> str:
     """Of one test, with the account that pods need."""
     name = f"stand-in-{next(_NUMBERS)}"
     cluster.kubectl("create", "namespace", name)
@@ -66,6 +58,7 @@ def namespace(cluster: EmulatedCluster) -> str:
 def manifests(namespace: str, bundle: str = "one") -> dict[str, tuple[str, dict[str, Any]]]:
     """What target `kubernetes` declares, in short: by resource, its token and its manifest."""
     pods = jobset("train", slices=1, hosts=2)
+    pods["spec"]["suspend"] = True  # the nodes are for other tests
     container = pods["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
     container["env"] = [{"name": "SLIPWAY_BUNDLE", "value": bundle}]
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "train"}}
@@ -83,7 +76,7 @@ def manifests(namespace: str, bundle: str = "one") -> dict[str, tuple[str, dict[
     }
 
 
-def uids(cluster: EmulatedCluster, namespace: str) -> dict[str, str]:
+def uids(cluster: Emulator, namespace: str) -> dict[str, str]:
     """What of ours the API server has, by resource."""
     listed = json.loads(cluster.kubectl("get", "-n", namespace, "-o", "json", "serviceaccounts,configmaps,jobsets"))
     words = {"ServiceAccount": "account", "ConfigMap": "script", "JobSet": "pods"}
@@ -140,9 +133,9 @@ def steps(output: str) -> dict[str, str]:
 
 
 @pytest.mark.sample(0)  # the life of target kubernetes goes through the same engine and stand-in
-def test_life_of_a_run(cluster: EmulatedCluster, namespace: str, tmp_path: Path) -> None:
+def test_life_of_a_run(cluster: Emulator, namespace: str, tmp_path: Path) -> None:
     project = Project.make(tmp_path / "project")
-    settings = {"kubeconfig": str(cluster.layout.kubeconfig), "namespace": namespace}
+    settings = {"kubeconfig": str(cluster.kubeconfig), "namespace": namespace}
     project.declare(settings | {"context": "elsewhere"}, manifests(namespace))
     refused = project.run("preview", refused=True)
     assert refused.partition("Diagnostics:")[2].count("context 'elsewhere' does not exist in ") == 1
@@ -222,15 +215,15 @@ class Plugin:
 
 
 @contextlib.contextmanager
-def plugin(cluster: EmulatedCluster, namespace: str, **settings: Any) -> Iterator[Plugin]:
+def plugin(cluster: Emulator, namespace: str, **settings: Any) -> Iterator[Plugin]:
     with provider("infra.standins.kubernetes") as started:
-        given = {"kubeconfig": str(cluster.layout.kubeconfig), "namespace": namespace, **settings}
+        given = {"kubeconfig": str(cluster.kubeconfig), "namespace": namespace, **settings}
         started.stub.Configure(provider_pb2.ConfigureRequest(args=to_struct(given)))
         yield Plugin(started.stub)
 
 
 @pytest.fixture(scope="module")
-def shared(cluster: EmulatedCluster) -> Iterator[Plugin]:
+def shared(cluster: Emulator) -> Iterator[Plugin]:
     """For tests of which nothing in namespace `default` stays."""
     with plugin(cluster, "default") as configured:
         yield configured
@@ -241,7 +234,7 @@ JOBSET, CONFIG_MAP = "kubernetes:jobset.x-k8s.io/v1alpha2:JobSet", "kubernetes:c
 
 def with_spec(**fields: Any) -> dict[str, Any]:
     declared = jobset("train", slices=1, hosts=2)
-    declared["spec"] |= fields
+    declared["spec"] |= {"suspend": True, **fields}
     return declared
 
 
@@ -261,9 +254,9 @@ def config_map(name: str = "a", namespace: str = "default", **fields: Any) -> di
         (CONFIG_MAP, config_map(dta={}), 'ConfigMap default/a: .*unknown field "dta"'),
         (CONFIG_MAP, config_map(data={"a": 1}), "ConfigMap default/a: .*data of type string"),
         (
-            "kubernetes:kueue.x-k8s.io/v1beta1:LocalQueue",
-            {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue", "metadata": {"name": "q"}},
-            "has no kind LocalQueue in kueue.x-k8s.io/v1beta1; is the CustomResourceDefinition installed",
+            "kubernetes:ray.io/v1:RayCluster",
+            {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "q"}},
+            "has no kind RayCluster in ray.io/v1; is the CustomResourceDefinition installed",
         ),
     ],
     ids=["field", "type", "enum", "long name", "name", "namespace", "core field", "core type", "kind"],
@@ -276,7 +269,7 @@ def test_what_the_server_refuses_is_said_at_preview(
     assert "\n" not in refused
 
 
-def test_what_may_not_be_done_in_a_namespace_is_said_at_preview(cluster: EmulatedCluster, namespace: str) -> None:
+def test_what_may_not_be_done_in_a_namespace_is_said_at_preview(cluster: Emulator, namespace: str) -> None:
     token = cluster.kubectl("create", "token", "default", "-n", namespace).strip()
     text = cluster.kubectl("config", "view", "--raw", "--flatten", "-o", "json")
     kubeconfig: dict[str, Any] = json.loads(text)
@@ -309,9 +302,7 @@ def test_a_namespace_that_the_program_makes_need_not_be_there_yet(shared: Plugin
     assert 'unknown field "dta"' in refused
 
 
-def test_what_exists_already_is_refused_with_whose_it_is(
-    cluster: EmulatedCluster, shared: Plugin, namespace: str
-) -> None:
+def test_what_exists_already_is_refused_with_whose_it_is(cluster: Emulator, shared: Plugin, namespace: str) -> None:
     cluster.kubectl("create", "configmap", "a", "-n", namespace, "--from-literal=x=1")
     theirs = config_map(namespace=namespace, data={"x": "2"})
     for preview in (True, False):
@@ -324,7 +315,7 @@ def test_what_exists_already_is_refused_with_whose_it_is(
         assert to_values(taking.create(CONFIG_MAP, theirs).properties)["data"] == {"x": "2"}
 
 
-def test_an_object_is_taken_into_a_state_as_it_is(cluster: EmulatedCluster, shared: Plugin, namespace: str) -> None:
+def test_an_object_is_taken_into_a_state_as_it_is(cluster: Emulator, shared: Plugin, namespace: str) -> None:
     cluster.kubectl("create", "configmap", "a", "-n", namespace, "--from-literal=x=1")
     request = provider_pb2.ReadRequest(id=f"{namespace}/a", urn=shared.urn(CONFIG_MAP))
     found = shared.stub.Read(request)
@@ -339,9 +330,9 @@ def test_what_cannot_change_is_replaced_and_the_rest_is_not(shared: Plugin, name
     declared["metadata"]["namespace"] = namespace
     made = shared.create(JOBSET, declared)
     assert shared.diff(JOBSET, made, declared).changes == provider_pb2.DiffResponse.DIFF_NONE
-    suspended, restarted = copy.deepcopy(declared), copy.deepcopy(declared)
-    suspended["spec"]["suspend"] = True
-    updated = shared.diff(JOBSET, made, suspended)
+    resumed, restarted = copy.deepcopy(declared), copy.deepcopy(declared)
+    resumed["spec"]["suspend"] = False
+    updated = shared.diff(JOBSET, made, resumed)
     assert (list(updated.replaces), list(updated.detailedDiff)) == ([], ["spec.suspend"])
     restarted["spec"]["failurePolicy"]["maxRestarts"] = 9
     replaced = shared.diff(JOBSET, made, restarted)
@@ -362,7 +353,7 @@ def test_a_change_of_the_wrong_type_is_said_in_the_words_of_a_create(shared: Plu
 
 
 def test_a_delete_waits_until_it_is_gone_its_timeout_has_passed_or_somebody_ends_it(
-    cluster: EmulatedCluster, namespace: str
+    cluster: Emulator, namespace: str
 ) -> None:
     held = config_map(namespace=namespace)
     held["metadata"]["finalizers"] = ["slipway.test/held"]
@@ -381,8 +372,8 @@ def test_a_delete_waits_until_it_is_gone_its_timeout_has_passed_or_somebody_ends
         assert "stopped by Ctrl-C" in configured.refusal(waiting.result)
 
 
-def _is_ending(cluster: EmulatedCluster, namespace: str) -> bool:
-    core = client.CoreV1Api(config.new_client_from_config(str(cluster.layout.kubeconfig)))
+def _is_ending(cluster: Emulator, namespace: str) -> bool:
+    core = client.CoreV1Api(config.new_client_from_config(str(cluster.kubeconfig)))
     try:
         found: Any = core.read_namespaced_config_map("a", namespace)
     except ApiException:
@@ -390,9 +381,7 @@ def _is_ending(cluster: EmulatedCluster, namespace: str) -> bool:
     return bool(found.metadata.deletion_timestamp)
 
 
-def test_a_cluster_that_does_not_answer_is_one_sentence_and_may_be_forgotten(
-    cluster: EmulatedCluster, namespace: str
-) -> None:
+def test_a_cluster_that_does_not_answer_is_one_sentence_and_may_be_forgotten(cluster: Emulator, namespace: str) -> None:
     with plugin(cluster, namespace) as configured:
         made = configured.create(CONFIG_MAP, config_map(namespace=namespace))
     kubeconfig: dict[str, Any] = json.loads(cluster.kubectl("config", "view", "--raw", "--flatten", "-o", "json"))

@@ -17,7 +17,7 @@ from infra.host_software.derive import wheelhouse
 from infra.paths import ROOT
 from infra.stack_file.settings import from_text
 from infra.targets.kubernetes.settings import KubernetesSettings
-from tests.cluster.emulator import Emulator, emulate
+from tests.cluster.emulator import Emulator
 from tests.engine.clone import Clone, said
 from tests.engine.project import until
 
@@ -77,9 +77,9 @@ def volume(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
+def own(cluster: Emulator, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
     work = tmp_path_factory.mktemp("own")
-    with emulate(work / "cluster", "--pool", "a3-mega-2") as cluster, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KUBECONFIG", str(cluster.kubeconfig))
         made = OwnCluster(cluster, Clone.make(work / "clone"), work / "shared")
         made.write()

@@ -251,6 +251,7 @@ def text(tmp_path_factory: pytest.TempPathFactory, cloud: TpuApi) -> dict[str, A
     return {"data": url, "training": training, "fit": "unchecked"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("stack", SHAPES)
 def test_life_of_a_shape(clone: Clone, cloud: TpuApi, text: dict[str, Any], stack: str) -> None:
     """up, nothing to do, a change, refresh, destroy; of the others see test_every_stack_declares_..."""

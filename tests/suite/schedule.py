@@ -6,6 +6,8 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 # Modules whose tests share nothing that takes time to make: each test may go to another worker.
 APART = frozenset(("tests/unit/test_fault_matrix.py",))
+# Folders whose modules share what takes time to make.
+TOGETHER = frozenset(("tests/cluster",))
 
 
 class ByModule(LoadScopeScheduling):
@@ -13,4 +15,5 @@ class ByModule(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
-        return nodeid if module in APART else module
+        folder = module.rpartition("/")[0]
+        return nodeid if module in APART else folder if folder in TOGETHER else module

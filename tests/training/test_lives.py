@@ -15,7 +15,7 @@ from tests.training.cluster import ROOT, plain_environment
 from tests.training.lives import HOSTS, SHORT
 
 # Both of two slices: no room on the disk, then told to stop; and one in a bucket that is lost.
-_SEED = "202206"
+_SEED = "8223696"
 
 
 @dataclass(frozen=True)
