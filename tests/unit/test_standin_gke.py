@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from infra.providers.input_types import UNKNOWN
 from infra.providers.proto import provider_pb2
 from infra.providers.resource import ResourceError
 from infra.providers.server import to_struct, to_values
@@ -108,6 +109,14 @@ def test_what_gke_fills_in_is_not_known_at_preview_and_stays_at_an_update(server
     dns = made["controlPlaneEndpointsConfig"]["dnsEndpointConfig"]
     assert updated["controlPlaneEndpointsConfig"]["dnsEndpointConfig"] == dns | {"allowExternalTraffic": False}
     assert updated["masterAuth"] == made["masterAuth"]
+
+
+def test_labels_that_are_not_known_yet_are_none_of_the_plugins(server: Server) -> None:
+    bucket = "gcp:storage/bucket:Bucket"
+    _, planned = create(server, bucket, {"name": "b", "location": "eu", "labels": UNKNOWN}, preview=True)
+    assert planned["labels"] is planned["effectiveLabels"] is UNKNOWN
+    _, planned = create(server, bucket, {"name": "b", "location": "eu", "labels": {"a": UNKNOWN}}, preview=True)
+    assert planned["effectiveLabels"] == {"a": UNKNOWN, "goog-pulumi-provisioned": "true"}
 
 
 @pytest.mark.parametrize("cluster", ["c", PATH])

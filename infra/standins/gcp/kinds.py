@@ -98,9 +98,7 @@ _KINDS: dict[str, Kind] = {
         },
         words=gke.pool_words,
     ),
-    "gcp:tpu/v2Vm:V2Vm": Kind(
-        "projects/{project}/locations/{zone}/nodes/{name}",
-    ),
+    "gcp:tpu/v2Vm:V2Vm": Kind("projects/{project}/locations/{zone}/nodes/{name}"),
     "gcp:storage/bucket:Bucket": Kind(
         "{name}",
         {"url": "gs://{name}", "selfLink": "https://www.googleapis.com/storage/v1/b/{name}"},

@@ -102,8 +102,11 @@ def _words(kind: Kind, urn: str, values: Mapping[str, Any], places: Mapping[str,
 def _as_outputs(resource: ResourceType, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs as outputs; labels come back under two more names, with the plugin's own among them."""
     values = {key: defaults.without(value) for key, value in inputs.items() if not key.startswith("__")}
-    copies = ("effectiveLabels", "pulumiLabels") if "labels" in values else ()
-    return values | {key: {**values["labels"], **_LABEL} for key in copies if key in resource.outputs}
+    labels = values.get("labels")
+    if labels is None:
+        return values
+    copied = {**cast(Mapping[str, Any], labels), **_LABEL} if isinstance(labels, Mapping) else labels  # not known yet
+    return values | {key: copied for key in ("effectiveLabels", "pulumiLabels") if key in resource.outputs}
 
 
 def _merged(

@@ -26,7 +26,7 @@ from infra.targets.gke_tpu.tpu_pools import TpuPool
 _SERVICE = "gcp:projects/service:Service"
 _CLUSTER, _POOL = "gcp:container/cluster:Cluster", "gcp:container/nodePool:NodePool"
 _POLICY, _ACCOUNT = "gcp:compute/resourcePolicy:ResourcePolicy", "gcp:serviceaccount/account:Account"
-_DEFINITION = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+_API = "kubernetes:apiregistration.k8s.io/v1:APIService"
 _SAID_BY_GOOGLE = ("controlPlaneEndpointsConfig", "endpoint", "masterAuth")
 
 
@@ -42,13 +42,13 @@ class AccountArgs:
 @dataclass(frozen=True)
 class TrainingArgs:
     """What runs in the cluster. pods: the account that pods become, None where the stack names another; `becoming` is
-    the role by which they do. kinds: definitions that the cluster has to have before TPUs are bought. manifests: in the
-    order in which they are made."""
+    the role by which they do. apis: what the cluster has to serve before TPUs are bought. manifests: in the order in
+    which they are made."""
 
     prepared: PreparedRunArgs
     pods: AccountArgs | None
     becoming: Grant
-    kinds: Sequence[str]
+    apis: Sequence[str]
     manifests: Sequence[Manifest]
 
 
@@ -78,8 +78,8 @@ class GkeTpuCluster(pulumi.ComponentResource):
         cluster = self._cluster(args.cluster, [*first, *nodes, service])
         system = self._pool("system", args.system_pool, cluster, [])
         reached = self._reached(cluster) if training else None
-        kinds = [self._kind(kind, reached, system) for kind in training.kinds] if training and reached else []
-        pools = [self._tpu_pool(pool, cluster, [system, *kinds]) for pool in args.pools]
+        served = [self._served(api, reached, system) for api in training.apis] if training and reached else []
+        pools = [self._tpu_pool(pool, cluster, [system, *served]) for pool in args.pools]
         if training and reached:
             self._train(training, reached, guard, [cluster, *first, *pools])
         self.register_outputs({"cluster": args.cluster["name"]})
@@ -120,12 +120,12 @@ class GkeTpuCluster(pulumi.ComponentResource):
         text = pulumi.Output.unsecret(said.apply(_kubeconfig))
         return pulumi.ProviderResource("kubernetes", "cluster", {"kubeconfig": text}, child_after(self, cluster))
 
-    def _kind(
-        self, name: str, cluster: pulumi.ProviderResource, system: pulumi.CustomResource
+    def _served(
+        self, api: str, cluster: pulumi.ProviderResource, system: pulumi.CustomResource
     ) -> pulumi.CustomResource:
-        """A kind that is read: where it is absent, `up` ends here."""
-        options = pulumi.ResourceOptions(parent=self, depends_on=[system], provider=cluster, id=name)
-        return pulumi.CustomResource(_DEFINITION, name.partition(".")[0], {}, options)
+        """An API that is read, and not made: where the cluster does not serve it, `up` ends here."""
+        options = pulumi.ResourceOptions(parent=self, depends_on=[system], provider=cluster, id=api)
+        return pulumi.CustomResource(_API, api, {}, options)
 
     def _tpu_pool(self, pool: TpuPool, cluster: _GkeCluster, after: Sequence[pulumi.Resource]) -> pulumi.CustomResource:
         if pool.policy is None:

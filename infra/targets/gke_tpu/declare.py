@@ -45,7 +45,7 @@ def _training(plan: TrainingPlan[GkeTpuSettings]) -> TrainingArgs:
         prepared=prepared_run_args(settings, plan.spec, plan.software),
         pods=None if settings.service_account else own,
         becoming=accounts.becoming(settings),
-        kinds=[JOB_SETS] if settings.job_kind is JobKind.JOBSET else [],
+        apis=[JOB_SETS] if settings.job_kind is JobKind.JOBSET else [],
         manifests=run_manifests(settings, plan.software),
     )
 
