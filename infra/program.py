@@ -17,6 +17,7 @@ from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import Owned, SettingsError
 from infra.stack_file.terms import Terms
 from infra.targets import registry
+from infra.targets.errors import TargetError
 
 
 def main() -> None:
@@ -39,7 +40,10 @@ def main() -> None:
         enforce.nothing_billed()
     if isinstance(settings, Terms):
         enforce.guard_first()
-    registry.of(settings.target).declare(plan)
+    try:
+        registry.of(settings.target).declare(plan)
+    except TargetError as error:
+        raise pulumi.RunError(str(error)) from None
     pulumi.log.info("\n".join(plan.notices))
     if isinstance(plan, TrainingPlan):
         pulumi.export("run", plan.spec.run_name)

@@ -7,12 +7,14 @@ imported with the first question (0.55 s of a processor), so that a preview does
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from infra.targets.errors import TargetError
 
 _ANSWERS_S = 20.0
+_DENIED, _ABSENT = 403, 404
+_NO_CONTENT = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}  # no value of a secret
 
 
 class Cluster:
@@ -38,12 +40,17 @@ class Cluster:
 
     def find(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any] | None:
         """The object, or the list, at a path; None where there is none."""
-        answer = self._ask("GET", path, query or {}, absent=True)
-        return json.loads(answer.read()) if answer else None
+        answer = self._ask("GET", path, query or {}, passed_over=(_ABSENT,))
+        return None if answer.status == _ABSENT else json.loads(answer.read())
+
+    def is_there(self, path: str) -> bool | None:
+        """Whether there is an object, of which nothing else is read; None where whoever asks may not know."""
+        answer = self._ask("GET", path, {}, passed_over=(_DENIED, _ABSENT), headers=_NO_CONTENT)
+        return None if answer.status == _DENIED else answer.status != _ABSENT
 
     def delete(self, path: str) -> None:
         """Ask for an object's end, with all that belongs to it; it may be gone already."""
-        self._ask("DELETE", path, {"propagationPolicy": "Foreground"}, absent=True)
+        self._ask("DELETE", path, {"propagationPolicy": "Foreground"}, passed_over=(_ABSENT,))
 
     def merge(self, path: str, change: Mapping[str, Any]) -> None:
         """Change fields of an object (a JSON merge patch)."""
@@ -63,31 +70,31 @@ class Cluster:
         method: str,
         path: str,
         query: Mapping[str, str],
-        absent: bool = False,
+        passed_over: Collection[int] = (),
         timeout_s: float | None = _ANSWERS_S,
         body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """The open answer; None where the object is `absent` and may be."""
+        """The open answer, also one with a status that is passed over."""
         from urllib3.exceptions import HTTPError
 
         asked = self._client.param_serialize(
             method,
             path,
             query_params=list(query.items()),
-            header_params={"Content-Type": "application/merge-patch+json"} if body else {},
+            header_params={**(headers or {}), **({"Content-Type": "application/merge-patch+json"} if body else {})},
             body=body,
             auth_settings=["BearerToken"],
         )
         try:
             answer = self._client.call_api(*asked, _request_timeout=timeout_s)
-            refused = "" if answer.status < 300 else _said(answer.status, answer.read())
+            is_taken = answer.status < 300 or answer.status in passed_over
+            refused = "" if is_taken else _said(answer.status, answer.read())
         except HTTPError as error:
             server = self._client.configuration.host
             raise TargetError(
                 f"the cluster of context '{self.context}' at {server} cannot be asked: {_one_line(error)}"
             ) from None
-        if absent and answer.status == 404:
-            return None
         if refused:
             raise TargetError(f"the cluster of context '{self.context}' says: {refused}")
         return answer

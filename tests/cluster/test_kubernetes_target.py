@@ -146,6 +146,10 @@ def test_what_the_cluster_has_no_room_for_waits_with_the_schedulers_reason(own: 
     [
         ({"context": "nowhere"}, "nowhere"),
         ({"namespace": "absent"}, 'namespaces "absent" not found'),
+        (
+            {"pull_secrets": ["registry"]},
+            "namespace default has no Secret registry: kubectl create secret docker-registry registry",
+        ),
     ],
 )
 def test_what_the_cluster_would_refuse_is_said_by_a_preview(

@@ -21,6 +21,7 @@ import pytest
 import yaml
 
 from infra import names
+from infra.emulators.tpu_hosts import network
 from infra.emulators.tpu_hosts.init import LABEL
 from infra.host_software import wheelhouses
 from infra.labelled_processes import labelled
@@ -80,6 +81,11 @@ class Emulator:
     def processes(self) -> list[int]:
         """Of all hosts."""
         return [each.pid for each in labelled(LABEL, lambda value: value.startswith(str(self.hosts)))]
+
+    def sought_elsewhere(self) -> set[str]:
+        """Addresses that a host has looked for in vain, where hosts have networks of their own."""
+        own = self.processes() if network.permitted() else []
+        return set[str]().union(*(network.beside(pid, network.sought) for pid in own))
 
     def disks(self) -> list[Path]:
         return sorted(self.hosts.iterdir()) if self.hosts.exists() else []

@@ -40,6 +40,7 @@ def test_a_host_goes_on_after_a_preemption(clone: Clone, tmp_path: Path) -> None
         saved = vcpu.train_until_preempted()
         vcpu.resume(saved + MORE_STEPS)
         every_host_has_copied_its_text(vcpu)
+        assert emulator.sought_elsewhere() == set(), "nothing of bootstrap and training needs a way out"
         (resumed,) = resumed_losses(vcpu, saved)
         assert list(resumed) == list(range(saved, saved + MORE_STEPS))
         vcpu.pulumi("destroy")

@@ -75,6 +75,7 @@ END
     assert set(done.stdout.split()) == {"203.0.113.7", "198.51.100.53"}, done.stderr
 
 
+@pytest.mark.sample(0)  # the hosts of test_booted_hosts.py ask for nothing either, and this installs 300 MB once more
 def test_zero_egress_of_bootstrap_and_training(tmp_path: Path) -> None:
     """A wheelhouse and a bundle in a directory, a host with nothing installed, real text, ten steps: no attempt."""
     packed = PYTHONS / archive_name()  # as the emulator's hosts have it

@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.emulators.tpu_hosts import accounts, programs
+from infra.emulators.tpu_hosts.network import RESOLVER
 
 _SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _HUGE_PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
-_FILES = accounts.FILES | {"etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n"}
+_FILES = accounts.FILES | {
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    "etc/resolv.conf": f"nameserver {RESOLVER}\n",  # who asks for a name is seen as who asks for an address
+}
 
 
 @dataclass(frozen=True)

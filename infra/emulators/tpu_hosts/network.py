@@ -1,8 +1,9 @@
 """The network of emulated hosts: a namespace of its own for each, joined by a bridge in one more.
 
 Owns namespaces, addresses, names and cables. A host reaches the others by their addresses and what listens in its
-namespace, and nothing of this machine. Refuses to own what listens there (host.py). Needs root's rights over networks
-(`permitted`). Namespaces and what is in them are gone with the last process or file that has them.
+namespace, and nothing of this machine; elsewhere nobody answers. Refuses to own what listens there (host.py). Needs
+root's rights over networks (`permitted`). Namespaces and what is in them are gone with the last process or file that
+has them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 METADATA = "169.254.169.254"  # where Google's metadata server is
+RESOLVER = "198.51.100.53"  # an address of documentation (RFC 5737), where nobody is
 # A name of its own, and names that resolve: <name> <file> <command>...
 _AS_HOST = 'hostname "$1"; mount --bind "$2" /etc/hosts; shift 2; exec "$@"'
 
@@ -78,6 +80,8 @@ class Bridge:
         host.ip("address", "add", f"{address}/8", "dev", "eth0")
         host.ip("address", "add", f"{METADATA}/32", "dev", "lo")
         host.ip("link", "set", "eth0", "up")
+        # Of a private subnet: what asks for an address elsewhere waits, and is seen by `sought`.
+        host.ip("route", "add", "default", "dev", "eth0")
         return Cable(name, self, host)
 
     def close(self) -> None:
@@ -106,6 +110,27 @@ def as_host(name: str, names: Path, command: Sequence[str]) -> list[str]:
     """The command on a machine of that name, with `names` as /etc/hosts; in a host's namespace (`enter`)."""
     unshared = ("unshare", "--mount", "--uts", "--propagation", "private")
     return [*unshared, "bash", "-euc", _AS_HOST, "bash", name, str(names), *command]
+
+
+def beside[Result](pid: int, act: Callable[[], Result]) -> Result:
+    """What `act` returns, done in the namespace of a process."""
+
+    def inside() -> Result:
+        namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        os.setns(namespace, os.CLONE_NEWNET)
+        os.close(namespace)
+        return act()
+
+    return _in_a_thread(inside)
+
+
+def sought() -> set[str]:
+    """Addresses that a host has looked for in vain on its network, told in its namespace."""
+    listed = subprocess.run(
+        ["ip", "-4", "neighbour", "show", "dev", "eth0"], capture_output=True, text=True, check=True
+    )
+    rows = [line.split() for line in listed.stdout.splitlines()]
+    return {row[0] for row in rows if row[-1] in ("INCOMPLETE", "FAILED")}
 
 
 def names_text(name: str, address: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from infra.pods.cluster import Cluster
-from infra.pods.pod_findings import job_set_finding
+from infra.pods.pod_findings import Needed, job_set_finding, named_by
 from infra.pods.pod_group import JobKind
 from infra.targets.errors import TargetError
 from infra.targets.kubernetes.settings import KubernetesSettings
@@ -36,15 +36,19 @@ def _of_namespace(cluster: Cluster, settings: KubernetesSettings) -> Iterator[Fi
     yield ok("namespace", f"{settings.namespace} is there")
     if settings.job_kind is JobKind.JOBSET:
         yield job_set_finding(cluster, settings.namespace)
-    for secret in sorted(
-        {*settings.pull_secrets, *(one.partition("/")[0] for one in settings.secret_variables.values())}
-    ):
-        there = cluster.find(f"{place}/secrets/{secret}")
-        yield ok("secret", f"{secret} is there") if there else wrong("secret", f"{settings.namespace} has no {secret}")
+    for each in named_by(settings.group):
+        if each.kind == "Secret":
+            yield _secret(each, cluster.is_there(each.path))
     if settings.shared_claim:
         claim = cluster.find(f"{place}/persistentvolumeclaims/{settings.shared_claim}")
         yield _claim(settings.shared_claim, claim)
     yield _nodes(cluster, settings)
+
+
+def _secret(each: Needed, is_there: bool | None) -> Finding:
+    if is_there is None:
+        return not_asked("secret", f"you may not see whether {each.namespace} has {each.name}")
+    return ok("secret", f"{each.name} is there") if is_there else wrong("secret", each.absent)
 
 
 def _claim(name: str, found: dict[str, Any] | None) -> Finding:

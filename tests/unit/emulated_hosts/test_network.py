@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from infra.emulators.tpu_hosts.network import Bridge, Cable, NetworkError
+from infra.emulators.tpu_hosts.network import Bridge, Cable, NetworkError, sought
 from tests.engine.project import until
 
 type Attach = Callable[[str], Cable]
@@ -51,6 +51,13 @@ def test_hosts_reach_each_other_until_one_is_cut_off(attach: Attach) -> None:
 def test_hosts_do_not_reach_this_machine(attach: Attach) -> None:
     with socket.create_server(("127.0.0.1", 0)) as here:
         assert not reaches(attach("10.1.0.0"), *here.getsockname())
+
+
+def test_what_a_host_seeks_elsewhere_is_seen_by_address_or_by_name(attach: Attach) -> None:
+    host = attach("10.1.0.0")
+    assert host.host.do(sought) == set()
+    assert not reaches(host, "203.0.113.7", 443)
+    assert host.host.do(sought) == {"203.0.113.7"}
 
 
 def test_what_ip_refuses_is_said(attach: Attach) -> None:
