@@ -106,7 +106,8 @@ def test_a_stack_from_nothing_to_nothing(cloud: Cloud) -> None:
     cloud.write(LIFE)
     assert (up := clone.pulumi("up", LIFE)).returncode == 0, said(up)
     assert cloud.pools_of_nodes() == {f"v6e-4x4-{index}": 4 for index in range(4)}
-    until(lambda: cloud.status(LIFE)["phase"] == "training", "all pods run")
+    until(lambda: cloud.cluster.pods_that_run() == 16, "all pods run")
+    assert cloud.status(LIFE)["phase"] == "training"
     slices: dict[str, set[str]] = {}
     pools = {node["metadata"]["name"]: node["metadata"]["labels"][POOL] for node in cloud.get("nodes")}
     for pod in cloud.get("pods", "--selector=slipway-stack"):
@@ -119,7 +120,7 @@ def test_a_stack_from_nothing_to_nothing(cloud: Cloud) -> None:
     assert (stopped := clone.run("slipway", "stop", LIFE)).returncode == 0, said(stopped)
     assert {host["reason"] for host in cloud.status(LIFE)["hosts"]} == {"is suspended"}
     assert (started := clone.run("slipway", "start", LIFE)).returncode == 0, said(started)
-    until(lambda: cloud.status(LIFE)["phase"] == "training", "all pods run again")
+    until(lambda: cloud.cluster.pods_that_run() == 16, "all pods run again")
 
     (made,) = cloud.get("jobsets")
     before = {node["metadata"]["name"]: node["metadata"]["uid"] for node in cloud.get("nodes")}
@@ -143,7 +144,8 @@ def test_each_stack_ends_with_a_jobset_that_is_admitted_and_leaves_nothing(cloud
     settings = any_from_file(stack)
     assert isinstance(settings, GkeTpuSettings)
     hosts = settings.row.hosts * settings.slices
-    until(lambda: [host["phase"] for host in cloud.status(stack)["hosts"]] == ["training"] * hosts, "all pods run")
+    until(lambda: cloud.cluster.pods_that_run() == hosts, "all pods run")
+    assert [host["phase"] for host in cloud.status(stack)["hosts"]] == ["training"] * hosts
     again = cloud.clone.pulumi("preview", stack, "--expect-no-changes", "--diff", "--color", "never")
     assert again.returncode == 0, said(again)
     assert (gone := cloud.clone.pulumi("destroy", stack)).returncode == 0, said(gone)

@@ -109,8 +109,10 @@ def test_a_run_in_a_cluster_from_nothing_to_nothing(own: OwnCluster) -> None:
     (made,) = own.get("jobsets")
     labels = made["metadata"]["labels"]
     assert (labels["slipway-owner"], labels["slipway-stack"]) == ("ada-example-com", STACK)
-    until(lambda: own.status()["phase"] == "training", "both pods run")
-    hosts = own.status()["hosts"]
+    until(lambda: own.cluster.pods_that_run() == 2, "both pods run")
+    status = own.status()
+    assert status["phase"] == "training"
+    hosts = status["hosts"]
     assert sorted(host["node"] for host in hosts) == [f"gke-slipway-a3-mega-2-0-{i}" for i in range(2)]
     again = clone.pulumi("preview", STACK, "--expect-no-changes", "--diff", "--color", "never")
     assert again.returncode == 0, said(again)
@@ -118,7 +120,7 @@ def test_a_run_in_a_cluster_from_nothing_to_nothing(own: OwnCluster) -> None:
     assert (stopped := clone.run("slipway", "stop", STACK)).returncode == 0, said(stopped)
     assert {host["reason"] for host in own.status()["hosts"]} == {"is suspended"}
     assert (started := clone.run("slipway", "start", STACK)).returncode == 0, said(started)
-    until(lambda: own.status()["phase"] == "training", "both pods run again")
+    until(lambda: own.cluster.pods_that_run() == 2, "both pods run again")
 
     own.write(steps=2000)
     before = {node["metadata"]["name"]: node["metadata"]["uid"] for node in own.get("nodes")}
