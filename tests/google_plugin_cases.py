@@ -146,6 +146,16 @@ ONE_VALUE: tuple[tuple[str, Values, Values, str], ...] = (
     (BUCKET, {"forceDestroy": True}, {}, UPDATE),
     (NETWORK, {"description": "d"}, {}, REPLACE),
     (NETWORK, {"mtu": 8896}, {"mtu": "8896"}, NOTHING),
+    # the order of what is a set
+    (POOL, nodes(oauthScopes=["a", "b"]), nodes(oauthScopes=["b", "a"]), NOTHING),
+    (POOL, {"nodeLocations": ["a", "b"]}, {"nodeLocations": ["b", "a"]}, NOTHING),
+    (
+        FIREWALL,
+        {"allows": [{"protocol": "tcp"}, {"protocol": "udp"}]},
+        {"allows": [{"protocol": "udp"}, {"protocol": "tcp"}]},
+        NOTHING,
+    ),
+    (POOL, nodes(oauthScopes=["a", "b"]), nodes(oauthScopes=["a", "a"]), REPLACE),
 )
 
 # Values that the plugin does not take, each with the key that it names.

@@ -120,7 +120,8 @@ def test_every_field_of_the_tables_is_one_of_the_sdk(token: str) -> None:
     fields = provider_fields.of(token)
     assert fields is not None
     named = (
-        fields.replaced
+        fields.sets
+        | fields.replaced
         | fields.replaced_below
         | fields.computed
         | fields.unsent

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from google.protobuf.struct_pb2 import Struct
+
+from infra.providers.server import to_struct
 from infra.standins.gcp import schema, state_form
 from infra.standins.gcp.store import MARK
 
@@ -76,6 +79,15 @@ def test_names_that_are_plural_to_the_sdk_are_not_to_the_provider() -> None:
 def test_the_stand_ins_own_key_is_passed_over() -> None:
     outputs = written(BUCKET, **{"name": "b", MARK: "/directory"})
     assert outputs["__pulumi_raw_state_delta"]["obj"]["ignored"] == [MARK]
+
+
+def test_a_state_is_never_deeper_than_the_engines_protocol() -> None:
+    authority = {"gcpSecretManagerCertificateConfig": {"secretUri": "s"}}
+    registry = {"privateRegistryAccessConfig": {"enabled": True, "certificateAuthorityDomainConfigs": [authority]}}
+    pools = [{"name": "p", "nodeConfig": {"containerdConfig": registry}}]
+    outputs = written("gcp:container/cluster:Cluster", nodePools=pools)
+    assert "__pulumi_raw_state_delta" not in outputs
+    assert Struct.FromString(to_struct(outputs).SerializeToString())
 
 
 def test_limits_and_version_stand_beside_a_resource_and_not_beside_a_grant() -> None:

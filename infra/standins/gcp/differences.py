@@ -94,7 +94,7 @@ class _Comparison:
             yield from self._of_value(types.get(key), old.get(key), new.get(key), (*path, key), name)
 
     def _of_value(self, kind: Type | None, old: Any, new: Any, path: FieldPath, label: str) -> Iterator[Difference]:
-        if _same(old, new) or (new is None and self._is_kept(path)):
+        if _same(old, new) or (new is None and self._is_kept(path)) or self._is_same_set(path, old, new):
             return
         match kind:
             case ObjectOf():
@@ -135,6 +135,13 @@ class _Comparison:
             return kinds.narrows(old, new)
         return self.fields.replaces(path) if self.fields else kinds.guess_replaces(self.kind, path[0])
 
+    def _is_same_set(self, path: FieldPath, old: Any, new: Any) -> bool:
+        """Whether both are lists of the same things, in whichever order, where order means nothing."""
+        is_set = self.fields is not None and path in self.fields.sets
+        if not is_set or old is None or new is None:
+            return False
+        return _has_all(_list(old), _list(new)) and _has_all(_list(new), _list(old))
+
     def _is_kept(self, path: FieldPath) -> bool:
         """Whether a value that is no longer given stays as it is."""
         return path in self.fields.computed if self.fields else False
@@ -147,6 +154,10 @@ def _same(old: Any, new: Any) -> bool:
 
 def _is_nothing(value: Any) -> bool:
     return value is None or value in ("", False, 0, "false", "0", [], {})
+
+
+def _has_all(values: list[Any], others: list[Any]) -> bool:
+    return all(any(defaults.same(each, value) for value in values) for each in others)
 
 
 def _only(value: Any) -> Any:

@@ -22,11 +22,13 @@ type FieldPath = tuple[str, ...]  # keys from the resource down, without the num
 class ProviderFields:
     """Of one type. replaced: fields, and blocks as wholes; replaced_below: blocks, with all that is in them.
 
-    provider_names: of the keys whose camelCase the provider's name is not. minutes: the limit of each call.
+    sets: lists whose order means nothing. provider_names: of the keys whose camelCase the provider's name is not.
+    minutes: the limit of each call.
     """
 
     replaced: frozenset[FieldPath]
     replaced_below: frozenset[FieldPath]
+    sets: frozenset[FieldPath]
     computed: frozenset[FieldPath]
     defaults: Mapping[FieldPath, Any]
     unsent: frozenset[FieldPath]
@@ -59,6 +61,7 @@ def of(token: str) -> ProviderFields | None:
     return ProviderFields(
         replaced=paths([each for each in replaces if not each.endswith(".*")]),
         replaced_below=paths([each.removesuffix(".*") for each in replaces if each.endswith(".*")]),
+        sets=paths(row.get("sets", [])),
         computed=paths(row.get("computed", [])),
         defaults={_path(field, spelled): value for field, value in row.get("defaults", {}).items()},
         unsent=paths(row.get("unsent", [])),

@@ -80,7 +80,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         return empty_pb2.Empty()
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        return empty_pb2.Empty()  # no call takes longer than a file
+        return empty_pb2.Empty()  # no call takes longer than nodes of an emulated pool
 
     def CheckConfig(self, request: Any, context: grpc.ServicerContext) -> Any:
         known = {**schema.provider_fields(), "version": schema.Field(schema.Anything(), False)}

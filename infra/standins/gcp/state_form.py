@@ -19,6 +19,7 @@ from infra.standins.gcp.schema import Anything, Field, ListOf, MapOf, ObjectOf, 
 
 _DELTA, _META = "__pulumi_raw_state_delta", "__meta"
 _LIMITS = "e2bfb730-ecaa-11e6-8f88-34363bc7c4c0"  # the name that Terraform's SDK has for them
+_DEEPEST = 90  # protobuf reads a hundred, of which some are around it
 _NS_PER_MINUTE = 60_000_000_000
 # To the provider the labels with its own among them, whatever the type.
 _RENAMED = {"pulumiLabels": "terraform_labels"}
@@ -31,7 +32,19 @@ def written(token: str, resource: ResourceType, identifier: str, properties: Map
     values = {"id": identifier, **dict.fromkeys(types), **properties}
     values = {key: _with_nothing(types.get(key, Anything()), value) for key, value in values.items()}
     delta = _of_object({"id": Scalar("str"), **types}, fields, values)
-    return values | {_DELTA: delta} | _meta(fields)
+    # The plugin does without one in a state that has none, and where inline node pools are said in full it is too deep.
+    return values | ({_DELTA: delta} if _messages(delta) <= _DEEPEST else {}) | _meta(fields)
+
+
+def _messages(value: Any) -> int:
+    """How many messages of the engine's protocol are in each other for it."""
+    match value:
+        case dict():
+            return 3 + max(map(_messages, cast(dict[str, Any], value).values()), default=0)
+        case list():
+            return 2 + max(map(_messages, cast(list[Any], value)), default=0)
+        case _:
+            return 0
 
 
 def without(properties: Mapping[str, Any]) -> dict[str, Any]:
