@@ -43,12 +43,12 @@ def namespace(cluster: Emulator) -> Iterator[Namespace]:
 
 
 def test_its_lines_say_what_it_has_and_how_to_look_at_it(cluster: Emulator) -> None:
-    assert cluster.said["nodes"] == "1 in default-pool, 4 in v6e-16-0, 4 in v6e-16-1, 2 in a3-mega-2-0"
+    assert cluster.said["nodes"] == "1 in default-pool, 4 in v5p-32-0, 4 in v5p-32-1, 2 in a3-mega-2-0"
     listed = [line.split() for line in cluster.run(cluster.said["there"].split()).splitlines()]
     head, *rows = [(row[0], row[1], row[-1]) for row in listed]
     assert head == ("NAME", "STATUS", "GKE-NODEPOOL")
     assert ("gke-slipway-default-pool-0", "Ready", "default-pool") in rows
-    assert ("gke-slipway-v6e-16-0-0", "Ready", "v6e-16-0") in rows
+    assert ("gke-slipway-v5p-32-0-0", "Ready", "v5p-32-0") in rows
 
 
 def test_it_listens_on_loopback_alone(cluster: Emulator) -> None:
@@ -64,7 +64,7 @@ def test_each_slice_of_a_jobset_has_a_pool_of_its_own(namespace: Namespace) -> N
     until(lambda: namespace.running() == 8, "all pods run")
     pools = namespace.pools_of_jobs()
     assert sorted(pools) == ["train-slice-0", "train-slice-1"]
-    assert sorted(pools.values(), key=sorted) == [{"v6e-16-0"}, {"v6e-16-1"}]
+    assert sorted(pools.values(), key=sorted) == [{"v5p-32-0"}, {"v5p-32-1"}]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from infra.pods.job_set import JOB_SETS
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.standins.gcp.store import STATE_VARIABLE, StandInStore
 from infra.targets.gke_tpu.settings import GkeTpuSettings
-from tests.cluster.emulator import Emulator, emulate
+from tests.cluster.emulator import Emulator
 from tests.engine.clone import Clone, said
 from tests.engine.project import until
 
@@ -42,6 +42,7 @@ class Cloud:
     cluster: Emulator
     clone: Clone
     google: StandInStore
+    standing: frozenset[str]  # nodes that other tests have
 
     def write(self, stack: str, **changes: Any) -> None:
         document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())
@@ -56,6 +57,8 @@ class Cloud:
         """How many nodes each pool of TPUs has."""
         counts: dict[str, int] = {}
         for node in self.get("nodes", "--selector=cloud.google.com/gke-tpu-topology"):
+            if node["metadata"]["name"] in self.standing:
+                continue
             pool = node["metadata"]["labels"][POOL]
             counts[pool] = counts.get(pool, 0) + 1
         return counts
@@ -65,7 +68,7 @@ class Cloud:
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+def cloud(cluster: Emulator, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     work = tmp_path_factory.mktemp("gke")
     google = StandInStore(str(work / "google"), "")
     for service in _ENABLED:
@@ -76,7 +79,6 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         google.put("gcp:compute/network:Network", each.network_path, {})
     buckets = tuple(bucket for each in foundations for bucket in each.buckets.values())
     with (
-        emulate(work / "cluster") as cluster,
         ObjectStore(work / "buckets", buckets) as store,
         pytest.MonkeyPatch.context() as patch,
     ):
@@ -88,7 +90,8 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         for each in foundations:
             # nothing of it is ever installed: the nodes are pretended
             _store_wheelhouse(store, each.artifacts_bucket)
-        yield Cloud(cluster, Clone.make(work / "clone"), google)
+        standing = cluster.kubectl("get", "nodes", "--output=jsonpath={.items[*].metadata.name}").split()
+        yield Cloud(cluster, Clone.make(work / "clone"), google, frozenset(standing))
 
 
 def _store_wheelhouse(store: ObjectStore, bucket: str) -> None:

@@ -72,7 +72,7 @@ def test_more_hosts_and_cheaper_terms_are_interrupted_more_often() -> None:
     ("edit", "message"),
     [
         (lambda text: text.replace("version: 1", "version: 9"), "run spec has version 9, this code reads 1"),
-        (lambda text: text.replace("steps: 400", "stps: 400", 1), "key 'stps' is unknown"),
+        (lambda text: text.replace("steps: 250", "stps: 250", 1), "key 'stps' is unknown"),
         (lambda text: text.replace("slices: 1", "slices: one"), "key 'slices' is 'one', expected int"),
         (lambda text: text.replace("  content: abc\n", ""), "key 'data.content' is missing"),
         (lambda text: text.replace("  max_target_length: 256\n", ""), "key 'maxtext.max_target_length' is missing"),

@@ -89,7 +89,7 @@ def test_engine_and_file_read_the_same_settings() -> None:
         ({"training": {"ici_fsdp_parallelism": -1, "ici_tensor_parallelism": -1}}, "are both -1"),
         ({"training": {"dcn_data_parallelism": 2}}, "dcn_data_parallelism 2 is 2, but there are 1 slices"),
         ({"training": {"per_device_batch_size": 0.5}}, "0.5 x 8 devices does not divide evenly"),
-        ({"training": {"learning_rate_schedule_steps": 10}}, "the learning rate is 0; give at least 400"),
+        ({"training": {"learning_rate_schedule_steps": 10}}, "the learning rate is 0; give at least 250"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_sentence_that_names_the_key(changes: dict[str, Any], message: str) -> None:

@@ -181,12 +181,12 @@ def _listening(layout: Layout, port: int, webhooks: int) -> Manifest:
 
 
 def kwok(layout: Layout) -> Component:
-    """Keeps every node as if a kubelet ran there, by the Stages that the API server has."""
+    """Keeps every node as if a kubelet ran there, by the Stages of its configuration."""
     command = (
         str(layout.programs.path("kwok")),
         f"--kubeconfig={layout.config(api_accounts.KWOK)}",
         "--manage-all-nodes=true",
-        "--enable-crds=Stage",
+        f"--config={layout.configuration('kwok')}",
         f"--node-lease-duration-seconds={_LEASE_S}",
         f"--cidr={_PODS}",
         f"--server-address={HOST}:{layout.ports.kwok}",

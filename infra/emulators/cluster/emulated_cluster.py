@@ -132,11 +132,11 @@ def run(
 
 
 def _configure(layout: Layout) -> None:
-    texts = {"jobset": components.jobset_configuration(layout)}
+    documents = {"jobset": [components.jobset_configuration(layout)], "kwok": manifests.stages(layout)}
     if layout.has_kueue:
-        texts["kueue"] = components.kueue_configuration(layout)
-    for name, text in texts.items():
-        layout.configuration(name).write_text(yaml.safe_dump(text), encoding="utf-8")
+        documents["kueue"] = [components.kueue_configuration(layout)]
+    for name, each in documents.items():
+        layout.configuration(name).write_text(yaml.safe_dump_all(each), encoding="utf-8")
 
 
 def _start(cluster: EmulatedCluster, tokens: Path) -> None:
@@ -150,7 +150,7 @@ def _start(cluster: EmulatedCluster, tokens: Path) -> None:
     cluster.apply(manifests.kinds(layout))
     cluster.wait_for_kinds()
     cluster.kubectl("wait", "--for=create", "namespace/kube-system", "--timeout=300s")
-    cluster.apply([*manifests.accesses(layout), *manifests.stages(layout)])
+    cluster.apply(manifests.accesses(layout))
     kueue = [components.kueue(layout)] if layout.has_kueue else []
     for component in (components.jobset(layout), components.kwok(layout), *kueue):
         processes.start(component)

@@ -21,8 +21,7 @@ _STAGES_LEFT_OUT = ("pod-complete",)
 
 def kinds(layout: Layout) -> list[Manifest]:
     """What defines kinds, and must be known before anything of them is applied."""
-    every = (*_published(layout), *layout.programs.manifests("kwok-kinds"))
-    return [each for each in every if each["kind"] == _DEFINITION]
+    return [each for each in _published(layout) if each["kind"] == _DEFINITION]
 
 
 def not_established(there: Iterable[Manifest]) -> list[str]:
@@ -42,7 +41,10 @@ def accesses(layout: Layout) -> list[Manifest]:
 
 
 def stages(layout: Layout) -> list[Manifest]:
-    """What kwok does with nodes and pods."""
+    """What kwok does with nodes and pods.
+
+    From a file: where kwok 0.7 takes them from the API server it may miss that they are there, and no node is ready.
+    """
     every = (*layout.programs.manifests("kwok-nodes"), *layout.programs.manifests("kwok-pods"))
     return [each for each in every if each["metadata"]["name"] not in _STAGES_LEFT_OUT]
 

@@ -15,7 +15,7 @@ from infra.pods.pod_group import JobKind
 from infra.targets.errors import TargetError
 from infra.targets.gke_tpu import reach
 from infra.targets.gke_tpu.settings import GkeTpuSettings, PoolWorkload
-from infra.targets.needs import Finding, Needs, not_asked
+from infra.targets.needs import Finding, Needs, Question, not_asked
 
 SERVICES = ("artifactregistry", "compute", "iam", "storage")  # besides GKE's, which `up` enables
 PERMISSIONS: Mapping[str, str] = {
@@ -40,7 +40,8 @@ def needs(settings: GkeTpuSettings) -> Needs:
     needed = training_needs(settings, SERVICES, permissions)
     if settings.workload is PoolWorkload.NONE or settings.job_kind is not JobKind.JOBSET:
         return needed
-    return dataclasses.replace(needed, more={**needed.more, "JobSet": lambda _: _job_set(settings)})
+    more: dict[str, Question] = {**needed.more, "JobSet": lambda _: _job_set(settings)}
+    return dataclasses.replace(needed, more=more)
 
 
 def _job_set(settings: GkeTpuSettings) -> Finding:
