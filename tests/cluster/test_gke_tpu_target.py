@@ -20,6 +20,7 @@ from infra.emulators.cluster.nodes import POOL
 from infra.emulators.object_store import ObjectStore
 from infra.host_software.derive import wheelhouse
 from infra.paths import ROOT
+from infra.pods.job_set import JOB_SETS
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.standins.gcp.store import STATE_VARIABLE, StandInStore
 from infra.targets.gke_tpu.settings import GkeTpuSettings
@@ -30,6 +31,7 @@ from tests.engine.project import until
 PROJECT = "real-project"
 STACKS = [name for name in stack_names() if isinstance(any_from_file(name), GkeTpuSettings)]
 LIFE = "gke-v6e-16x4"
+_DEFINITION = "jobsets.jobset.x-k8s.io"
 _ENABLED = ("artifactregistry", "cloudresourcemanager", "compute", "iam", "storage")
 
 
@@ -150,3 +152,27 @@ def test_each_stack_ends_with_a_jobset_that_is_admitted_and_leaves_nothing(cloud
     assert again.returncode == 0, said(again)
     assert (gone := cloud.clone.pulumi("destroy", stack)).returncode == 0, said(gone)
     assert (cloud.get("jobsets"), cloud.pools_of_nodes()) == ([], {})
+
+
+@pytest.fixture
+def without_jobset(cloud: Cloud) -> Iterator[None]:
+    """As a cluster is that GKE has just made."""
+    definition = json.loads(cloud.cluster.kubectl("get", "crd", _DEFINITION, "--output=json"))
+    del definition["status"]
+    written = {key: value for key, value in definition["metadata"].items() if key in ("name", "annotations", "labels")}
+    cloud.cluster.kubectl("delete", "crd", _DEFINITION)
+    until(lambda: JOB_SETS not in cloud.cluster.kubectl("get", "apiservices", "--output=name"), "it is not served")
+    yield
+    cloud.cluster.apply([definition | {"metadata": written}])
+    until(lambda: JOB_SETS in cloud.cluster.kubectl("get", "apiservices", "--output=name"), "it is served again")
+
+
+@pytest.mark.sample(0)
+@pytest.mark.usefixtures("without_jobset")
+def test_without_jobset_no_tpu_is_asked_for(cloud: Cloud) -> None:
+    cloud.write("gke-v5e-16")
+    up = cloud.clone.pulumi("up", "gke-v5e-16")
+    assert up.returncode != 0
+    assert f"resource '{JOB_SETS}' does not exist" in said(up)
+    assert cloud.pools_of_nodes() == {}
+    assert (gone := cloud.clone.pulumi("destroy", "gke-v5e-16")).returncode == 0, said(gone)
