@@ -6,6 +6,7 @@ In a clone of its own, so that nobody's stack is touched; environment, prepared 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 import time
@@ -25,8 +26,10 @@ _MEMORY_EVERY_S = 0.5
 def figures() -> list[Figure]:
     with tempfile.TemporaryDirectory() as name:
         clone = Clone.make(Path(name) / "clone")
-        stack = (clone.directory / "stacks" / "Pulumi.local.yaml").read_text()
-        (clone.directory / "stacks" / "Pulumi.local.yaml").write_text(stack.replace("steps: 400", f"steps: {_STEPS}"))
+        stack = clone.directory / "stacks" / "Pulumi.local.yaml"
+        text, changed = re.subn(r"slipway:steps: \d+", f"slipway:steps: {_STEPS}", stack.read_text())
+        assert changed == 1, f"{stack} does not say how many steps"
+        stack.write_text(text)
         _once(clone)  # prepares data and compiles
         seconds, peaks = zip(*[_once(clone) for _ in range(REPETITIONS)], strict=True)
     return [
