@@ -1,6 +1,6 @@
 """`Hosts` of every stack of pods: a pod is a host, and why it does not run is what the API server says of it.
 
-How far its training is, the run's record says (infra/runs/run_history.py) where it lies in a bucket. Refuses to own
+How far its training is, the run's record says (infra/runs/recorded_hosts.py) where it lies in a bucket. Refuses to own
 what is said of a pod (pod_view.py) and which cluster it is (the targets). Not run on real hardware.
 """
 
@@ -16,25 +16,21 @@ from infra.pods import pod_jobs, pod_view
 from infra.pods.cluster import Cluster
 from infra.pods.job_set import CONTAINER, SLICE_LABEL, bundle_of
 from infra.pods.pod_terms import PodTerms
-from infra.runs import run_history, run_plan
+from infra.runs.recorded_hosts import RecordedHosts
 from infra.targets.errors import TargetError
-from infra.targets.hosts import Hosts, HostView
+from infra.targets.hosts import HostView
 from infra.targets.phases import BOOTING
-from training.run_spec import RunSpec
 
 _JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 _POD_INDEX = "batch.kubernetes.io/job-completion-index"
 _ENDED_S, _PAUSE_S = 900.0, 1.0
 
 
-class PodHosts(Hosts):
-    """The pods of one stack. `run_spec` is the stack file's, which the next `up` gives them.
-
-    cluster: None where there is none yet, and so no pod.
-    """
+class PodHosts(RecordedHosts):
+    """The pods of one stack. cluster: None where there is none yet, and so no pod."""
 
     def __init__(self, settings: PodTerms, cluster: Cluster | None) -> None:
-        super().__init__(settings.stack)
+        super().__init__(settings)
         self._settings = settings
         self._cluster = cluster
 
@@ -47,15 +43,6 @@ class PodHosts(Hosts):
         bundle = bundle_of(found[0])
         hosts = self._settings.row.hosts
         return [_view(index, index // hosts, pods.get(index), bundle, why) for index in range(self._hosts)]
-
-    def left_behind(self) -> Sequence[HostView]:
-        return run_history.last_words(self.run_spec())
-
-    def run_spec(self) -> RunSpec:
-        return run_plan.of_stack(self._settings)
-
-    def metrics(self, index: int) -> Iterator[dict[str, float]]:
-        return run_history.steps(self.run_spec(), index)
 
     def logs(self, index: int, follow: bool) -> Iterator[str]:
         pods = {_index(pod, self._settings.row.hosts): pod for pod in self._pods()}

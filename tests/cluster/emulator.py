@@ -25,6 +25,11 @@ class Emulator:
     def kubeconfig(self) -> Path:
         return Path(self.said["in another shell"].partition("KUBECONFIG=")[2])
 
+    @property
+    def of_gke(self) -> dict[str, str]:
+        """What stacks of GKE need in their environment."""
+        return dict(each.split("=", 1) for each in self.said["for stacks of GKE"].removeprefix("export ").split())
+
     def run(self, command: Iterable[str], given: str = "") -> str:
         """What it prints, in the shell that the emulator speaks of."""
         cache = str(self.state / "kubectl-cache")  # else below the home, or here

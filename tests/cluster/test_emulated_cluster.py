@@ -139,8 +139,8 @@ def google(cluster: Emulator, tmp_path_factory: pytest.TempPathFactory) -> Itera
     store = StandInStore(str(directory), "")
     for service in ("compute", "container"):
         store.put("gcp:projects/service:Service", f"{PROJECT}/{service}.googleapis.com", {})
-    said = dict(each.split("=") for each in cluster.said["for stacks of GKE"].removeprefix("export ").split())
-    with provider("infra.standins.gcp", SLIPWAY_STANDIN_STATE=str(directory), GOOGLE_PROJECT=PROJECT, **said) as plugin:
+    own = {"SLIPWAY_STANDIN_STATE": str(directory), "GOOGLE_PROJECT": PROJECT}
+    with provider("infra.standins.gcp", **own, **cluster.of_gke) as plugin:
         plugin.create("gcp:compute/network:Network", {"name": "n"})
         inputs = {"name": "train", "location": REGION, "network": "n", "deletionProtection": False}
         identifier, made = plugin.create(gke.CLUSTER, inputs)
@@ -155,13 +155,13 @@ def nodes_of(cluster: Emulator, pool: str) -> list[str]:
 
 
 def test_a_cluster_of_the_stand_in_lets_in_whoever_has_the_token(cluster: Emulator, google: Google) -> None:
-    api = urlsplit(cluster.said["for stacks of GKE"].partition("=")[2].partition(" ")[0]).netloc
+    api = urlsplit(cluster.of_gke["SLIPWAY_GKE_ENDPOINT"]).netloc
     with contextlib.closing(http.client.HTTPConnection(api)) as connection:
         connection.request("GET", f"/v1/projects/{PROJECT}/locations/-/clusters")
         assert [each["name"] for each in json.load(connection.getresponse())["clusters"]] == ["train"]
     endpoint = google.cluster["controlPlaneEndpointsConfig"]["dnsEndpointConfig"]["endpoint"]
     authority = base64.b64decode(google.cluster["masterAuth"]["clusterCaCertificate"]).decode()
-    token = cluster.said["for stacks of GKE"].partition("GOOGLE_OAUTH_ACCESS_TOKEN=")[2]
+    token = cluster.of_gke["GOOGLE_OAUTH_ACCESS_TOKEN"]
     trusted = ssl.create_default_context(cadata=authority)
     with contextlib.closing(http.client.HTTPSConnection(endpoint, context=trusted)) as connection:
         connection.request("GET", "/api/v1/nodes", headers={"Authorization": f"Bearer {token}"})

@@ -78,12 +78,9 @@ def cloud(cluster: Emulator, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     for each in foundations:
         google.put("gcp:compute/network:Network", each.network_path, {})
     buckets = tuple(bucket for each in foundations for bucket in each.buckets.values())
-    with (
-        ObjectStore(work / "buckets", buckets) as store,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        for each in cluster.said["for stacks of GKE"].removeprefix("export ").split():
-            patch.setenv(*each.split("=", 1))
+    with ObjectStore(work / "buckets", buckets) as store, pytest.MonkeyPatch.context() as patch:
+        for name, value in cluster.of_gke.items():
+            patch.setenv(name, value)
         patch.setenv(STORAGE, store.url)
         patch.setenv(STATE_VARIABLE, str(work / "google"))
         patch.setenv("HOME", str(work))

@@ -302,12 +302,16 @@ def test_a_namespace_that_the_program_makes_need_not_be_there_yet(shared: Plugin
     assert 'unknown field "dta"' in refused
 
 
-def test_what_exists_already_is_refused_with_whose_it_is(cluster: Emulator, shared: Plugin, namespace: str) -> None:
+def test_what_exists_already_is_refused_with_whose_it_is(cluster: Emulator, namespace: str) -> None:
+    """By a plugin of its own: the shared one may have heard of that resource as one that is in the state."""
     cluster.kubectl("create", "configmap", "a", "-n", namespace, "--from-literal=x=1")
     theirs = config_map(namespace=namespace, data={"x": "2"})
-    for preview in (True, False):
-        refused = shared.refusal(lambda preview=preview: shared.create(CONFIG_MAP, theirs, preview=preview))
-        assert re.search(rf"ConfigMap {namespace}/a exists already in .* made by kubectl-create; delete it", refused)
+    with plugin(cluster, namespace) as fresh:
+        for preview in (True, False):
+            refused = fresh.refusal(lambda preview=preview: fresh.create(CONFIG_MAP, theirs, preview=preview))
+            assert re.search(
+                rf"ConfigMap {namespace}/a exists already in .* made by kubectl-create; delete it", refused
+            )
     with plugin(cluster, namespace, upsertExistingObjects="true") as taking:
         refused = taking.refusal(lambda: taking.create(CONFIG_MAP, theirs, preview=True))
         assert 'data.x: conflict with "kubectl-create"' in refused

@@ -100,6 +100,7 @@ def _wheelhouse(own: OwnCluster) -> str:
 def test_a_run_in_a_cluster_from_nothing_to_nothing(own: OwnCluster) -> None:
     """One life: previewed, made, unchanged, looked at, stopped, started, changed, taken away."""
     clone = own.clone
+    own.write()
     first = clone.pulumi("preview", STACK, "--color", "never")
     assert first.returncode == 0, said(first)
     assert f"cluster {own.context}, namespace default: 2 pods of python:3.12, 8 nvidia.com/gpu each" in said(first)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from infra.providers.input_types import UNKNOWN
+from infra.standins.field_changes import ChangeKind, FieldChange
 from infra.standins.kubernetes import changes, manifests, refusals
-from infra.standins.kubernetes.changes import ChangeKind, FieldChange
 from infra.standins.kubernetes.manifests import Sort
 from infra.standins.kubernetes.objects import Planned
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import zip_longest
 from typing import Any, cast
 
+from infra.standins.field_changes import ChangeKind, FieldChange
 from infra.standins.gcp import defaults, kinds, provider_fields, schema
 from infra.standins.gcp.defaults import FILLED_IN
 from infra.standins.gcp.kinds import Kind
@@ -20,31 +20,9 @@ from infra.standins.gcp.provider_fields import FieldPath, ProviderFields
 from infra.standins.gcp.schema import ListOf, MapOf, ObjectOf, ResourceType, Type
 
 
-class ChangeWord(StrEnum):
-    """As the engine spells them."""
-
-    ADD = "ADD"
-    DELETE = "DELETE"
-    UPDATE = "UPDATE"
-
-
-@dataclass(frozen=True)
-class Difference:
-    """path: as the plugin writes it, `nodeConfig.taints[0].effect`."""
-
-    path: str
-    word: ChangeWord
-    replaces: bool
-
-    @property
-    def key(self) -> str:
-        """The input of the resource that it is in."""
-        return self.path.partition(".")[0].partition("[")[0]
-
-
 def between(
     token: str, resource: ResourceType, old: Mapping[str, Any], new: Mapping[str, Any], outputs: Mapping[str, Any]
-) -> list[Difference]:
+) -> list[FieldChange]:
     """By path. old, new: inputs; outputs: what the service has."""
     fields = provider_fields.of(token)
     comparison = _Comparison(kinds.of(token, resource), fields)
@@ -86,14 +64,14 @@ class _Comparison:
 
     def of_object(
         self, types: Mapping[str, Type], old: Mapping[str, Any], new: Mapping[str, Any], path: FieldPath, label: str
-    ) -> Iterator[Difference]:
+    ) -> Iterator[FieldChange]:
         # Of a default that is not in the state, the state is older than the default.
         unheard_of = {key for key in _list(new.get(FILLED_IN)) if key not in old}
         for key in {*old, *new} - {FILLED_IN} - unheard_of:
             name = f"{label}.{key}" if label else key
             yield from self._of_value(types.get(key), old.get(key), new.get(key), (*path, key), name)
 
-    def _of_value(self, kind: Type | None, old: Any, new: Any, path: FieldPath, label: str) -> Iterator[Difference]:
+    def _of_value(self, kind: Type | None, old: Any, new: Any, path: FieldPath, label: str) -> Iterator[FieldChange]:
         if _same(old, new) or (new is None and self._is_kept(path)) or self._is_same_set(path, old, new):
             return
         match kind:
@@ -111,7 +89,7 @@ class _Comparison:
             case _:
                 yield self._difference(old, new, path, label)
 
-    def _of_block(self, kind: ObjectOf, old: Any, new: Any, path: FieldPath, label: str) -> Iterator[Difference]:
+    def _of_block(self, kind: ObjectOf, old: Any, new: Any, path: FieldPath, label: str) -> Iterator[FieldChange]:
         fields = schema.object_fields(kind)
         if defaults.same(old, new):
             return
@@ -124,11 +102,11 @@ class _Comparison:
             yield from within
             return
         itself = self._difference(old, new, path, label)
-        yield Difference(label, itself.word, itself.replaces or any(each.replaces for each in within))
+        yield FieldChange(label, itself.kind, itself.replaces or any(each.replaces for each in within))
 
-    def _difference(self, old: Any, new: Any, path: FieldPath, label: str) -> Difference:
-        word = ChangeWord.ADD if old is None else ChangeWord.DELETE if new is None else ChangeWord.UPDATE
-        return Difference(label, word, self._replaces(path, old, new))
+    def _difference(self, old: Any, new: Any, path: FieldPath, label: str) -> FieldChange:
+        kind = ChangeKind.ADD if old is None else ChangeKind.DELETE if new is None else ChangeKind.UPDATE
+        return FieldChange(label, kind, self._replaces(path, old, new))
 
     def _replaces(self, path: FieldPath, old: Any, new: Any) -> bool:
         if path[0] in self.kind.widens:

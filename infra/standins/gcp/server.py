@@ -22,6 +22,7 @@ from google.protobuf import empty_pb2
 from infra.providers.proto import grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
 from infra.providers.resource import ResourceError
 from infra.providers.server import to_struct, to_values
+from infra.standins.field_changes import detailed
 from infra.standins.gcp import (
     defaults,
     differences,
@@ -126,7 +127,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
             # two things cannot have one name; a name that was filled in is another one after a replacement
             deleteBeforeReplace=bool(replaced) and "name" not in new.get(FILLED_IN, []) and "name" not in changed,
             diffs=changed,
-            detailedDiff={each.path: _on_wire(each) for each in changes},
+            detailedDiff=detailed(changes),
             hasDetailedDiff=True,
         )
 
@@ -232,11 +233,6 @@ def _name(urn: str, seed: bytes) -> str:
     """A name as the official plugin makes it: the resource's own, and seven letters that no other has."""
     suffix = hashlib.sha256(seed).hexdigest() if seed else secrets.token_hex(4)
     return f"{urn.split('::')[-1]}-{suffix[:7]}"
-
-
-def _on_wire(change: differences.Difference) -> Any:
-    kind = provider_pb2.PropertyDiff.Kind.Value(f"{change.word}_REPLACE" if change.replaces else change.word)
-    return provider_pb2.PropertyDiff(kind=kind, inputDiff=True)
 
 
 def _failures(problems: Iterable[rules.Problem], name: str) -> list[Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from infra.providers.proto import provider_pb2
-from infra.standins.kubernetes.changes import FieldChange
+from infra.standins.field_changes import FieldChange, detailed
 
 
 def failures(problems: Iterable[tuple[str, str]]) -> list[Any]:
@@ -26,12 +26,7 @@ def difference(found: Sequence[FieldChange], same_place: bool) -> Any:
         changes=response.DIFF_SOME if found else response.DIFF_NONE,
         replaces=replaced,
         deleteBeforeReplace=bool(replaced) and same_place,
-        diffs=list(dict.fromkeys(each.path.partition(".")[0].partition("[")[0] for each in found)),
-        detailedDiff={each.path: _property_diff(each) for each in found},
+        diffs=list(dict.fromkeys(each.key for each in found)),
+        detailedDiff=detailed(found),
         hasDetailedDiff=True,
     )
-
-
-def _property_diff(change: FieldChange) -> Any:
-    kind = f"{change.kind.value}_REPLACE" if change.replaces else change.kind.value
-    return provider_pb2.PropertyDiff(kind=provider_pb2.PropertyDiff.Kind.Value(kind), inputDiff=True)

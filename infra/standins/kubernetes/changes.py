@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, cast
 
 from infra.providers.input_types import Unknown
+from infra.standins.field_changes import ChangeKind, FieldChange
 from infra.standins.kubernetes import manifests
 from infra.standins.kubernetes.manifests import Fields, Sort
 
@@ -45,23 +44,6 @@ _CONTENT: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "Secret"): ("data", "stringData"),
 }
 _PLAIN_KEY = re.compile(r"[^.\"\[\]]+")
-
-
-class ChangeKind(StrEnum):
-    """Of a change, as the engine spells it."""
-
-    ADD = "ADD"
-    UPDATE = "UPDATE"
-    DELETE = "DELETE"
-
-
-@dataclass(frozen=True)
-class FieldChange:
-    """path: as the engine shows it, `spec.containers[0].image`."""
-
-    path: str
-    kind: ChangeKind
-    replaces: bool = False
 
 
 def replacing_fields(sort: Sort, manifest: Fields, mutable: Iterable[str] = ()) -> tuple[str, ...]:

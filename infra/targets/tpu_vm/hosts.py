@@ -1,6 +1,6 @@
 """`Hosts` of target tpu-vm: what each host has last reported (infra/vm_hosts/guest_report.py), asked of its node.
 
-What hosts that are gone have left is read where the run is (infra/runs/run_history.py). Reads, and changes nothing:
+What hosts that are gone have left is read where the run is (infra/runs/recorded_hosts.py). Reads, and changes nothing:
 nodes are the stack's by name and label, whichever clone has asked for them. Refuses to own a host's logs and its end,
 for which nothing is sent to hosts yet. Not run on real hardware.
 """
@@ -8,34 +8,33 @@ for which nothing is sent to hosts yet. Not run on real hardware.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from infra import durations
 from infra.google_cloud.asking import asking
 from infra.names import STACK_LABEL, stack_label
-from infra.runs import run_history, run_plan
+from infra.runs.recorded_hosts import RecordedHosts
 from infra.stack_file.settings import from_file
-from infra.targets.hosts import Hosts, HostView
+from infra.targets.hosts import HostView
 from infra.targets.phases import BOOTING, LOST, RUNNING
 from infra.targets.tpu_vm.provider import tpu_api, tpu_nodes
 from infra.targets.tpu_vm.settings import TpuVmSettings
 from infra.vm_hosts import guest_report
-from training.run_spec import RunSpec
 
 _ANSWERS_S = 60.0
 _FRESH_S = 10.0  # of an answer, and twice as many seconds as calls: `watch` asks twice a second
 _SILENT_S = 300.0  # a host reports each minute
 
 
-class TpuVmHosts(Hosts):
-    """The hosts of one stack. `run_spec` is the stack file's, which the next `up` gives them."""
+class TpuVmHosts(RecordedHosts):
+    """The hosts of one stack."""
 
     def __init__(self, stack: str, now: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(stack)
-        self._now = now
         settings = from_file(stack)
         assert isinstance(settings, TpuVmSettings)
+        super().__init__(settings)
+        self._now = now
         self._settings = settings
         self._views: Sequence[HostView] = ()
         self._fresh_until = 0.0
@@ -45,15 +44,6 @@ class TpuVmHosts(Hosts):
             self._views = self._ask()
             self._fresh_until = self._now() + max(_FRESH_S, 2.0 * (1 + self._settings.slices))
         return self._views
-
-    def left_behind(self) -> Sequence[HostView]:
-        return run_history.last_words(self.run_spec())
-
-    def run_spec(self) -> RunSpec:
-        return run_plan.of_stack(self._settings)
-
-    def metrics(self, index: int) -> Iterator[dict[str, float]]:
-        return run_history.steps(self.run_spec(), index)
 
     def _ask(self) -> list[HostView]:
         settings, label = self._settings, stack_label(self.stack)
