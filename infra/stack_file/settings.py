@@ -20,7 +20,7 @@ from infra import hardware, names
 from infra.hardware import Accelerator
 from infra.paths import SHARED, STACKS, stack_file
 from infra.sentences import SentenceError
-from infra.stack_file import data_source, maxtext_fields, model_file, stack_yaml
+from infra.stack_file import data_source, gpu_attention, maxtext_fields, model_file, stack_yaml
 from infra.stack_file.stack_yaml import NAMESPACE, StackFileError
 from infra.targets import places, registry
 from infra.targets.errors import TRAINS_NOTHING
@@ -345,7 +345,7 @@ def parts_unsaid(kind: type[StackSettings]) -> list[str]:
 
 def check_training(workload: Workload) -> None:
     """The rules of `training:` on its accelerator. Raises SettingsError."""
-    for rule in (_training_rule, _mesh_rule, _batch_rule, _schedule_rule):
+    for rule in (_training_rule, _attention_rule, _mesh_rule, _batch_rule, _schedule_rule):
         rule(workload)
 
 

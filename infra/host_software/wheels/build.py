@@ -37,8 +37,8 @@ class BuildError(RuntimeError):
 
 
 def files_to_fetch(inputs: WheelhouseInputs) -> tuple[LockedFile, ...]:
-    """What must be fetched: a Python that is locked, the lock without what the overlay replaces, and uv."""
-    replaced = {wheel.package for wheel in inputs.overlay}
+    """What must be fetched: a Python that is locked, the lock without what is replaced or left out, and uv."""
+    replaced = {wheel.package for wheel in inputs.overlay}.union(inputs.left_out)
     lock, bootstrap = inputs.locks
     wheels = (file for file in locked_files(lock) if file.package not in replaced)
     return (*_python_to_fetch(inputs.python), *wheels, *locked_files(bootstrap))
