@@ -169,7 +169,7 @@ def _pod(group: PodGroup, script: str) -> Manifest:
                 "name": CONTAINER,
                 "image": group.image,
                 "command": ["bash", f"{_SCRIPT}/bootstrap.sh"],
-                "env": _environment(group, script),
+                "env": environment(group, script),
                 "resources": {"requests": resources, "limits": resources},
                 "securityContext": {
                     "privileged": False,
@@ -187,7 +187,7 @@ def _pod(group: PodGroup, script: str) -> Manifest:
     return pod
 
 
-def _environment(group: PodGroup, script: str) -> list[Manifest]:
+def environment(group: PodGroup, script: str) -> list[Manifest]:
     """A changed script or bundle is another pod, so the set is made anew with it."""
     plain = {
         "SLIPWAY_STACK": group.stack,

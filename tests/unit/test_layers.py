@@ -22,6 +22,7 @@ LEAVES = {
     "training.run_objects",
     "training.step_record",
     "training.exit_codes",
+    "training.gpu_environment",
     "training.xla_flags",
     "training.host_status",
     "training.data.demand",
@@ -79,7 +80,7 @@ def is_module(name: str) -> bool:
 
 # Which rooms of infra/ a room may import, besides the modules at the root and the contract of targets, on which
 # everything stands. `targets` is the line of every target, and none imports another; `_MORE` is what one needs besides.
-_CONTRACT = ("contract", "errors", "registry", "hosts", "phases", "billed", "needs", "places")
+_CONTRACT = ("contract", "errors", "registry", "hosts", "phases", "billed", "host_variables", "needs", "places")
 _BASE = ("targets", *(f"targets.{name}" for name in _CONTRACT))
 _MORE = {
     "targets.foundation": ("rules", "engine", "standins"),  # its buckets, and moving the engine's state into one

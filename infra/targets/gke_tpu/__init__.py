@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from infra.preview.stack_plan import TrainingPlan
     from infra.targets.billed import Billed
     from infra.targets.gke_tpu.settings import GkeTpuSettings
+    from infra.targets.host_variables import HostVariable
     from infra.targets.hosts import Hosts
     from infra.targets.needs import Needs
     from training.run_spec import RunSpec
@@ -41,6 +42,11 @@ class GkeTpu(PaidContract["GkeTpuSettings", "TrainingPlan[GkeTpuSettings]"]):
         from infra.targets.gke_tpu import doctor
 
         return doctor.needs(settings)
+
+    def variables(self, settings: GkeTpuSettings) -> Sequence[HostVariable]:
+        from infra.pods.pod_variables import variables
+
+        return variables(settings)
 
     def hosts(self, stack: str) -> Hosts:
         from infra.targets.gke_tpu.reach import hosts

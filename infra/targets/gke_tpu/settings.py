@@ -146,7 +146,7 @@ class GkeTpuSettings(CloudTrainingSettings, PodTerms):
             exclusive_by=POOL_LABEL if self.job_kind is JobKind.JOBSET else "",
             slice_labels=tuple({POOL_LABEL: name} for name in self.pool_names),
             account_annotations={_BECOMES: self.pod_email},
-            environment={"SLIPWAY_SECRETS": "\n".join(secrets)} if secrets else {},
+            environment={**group.environment, **({"SLIPWAY_SECRETS": "\n".join(secrets)} if secrets else {})},
         )
 
     def check_place(self) -> None:

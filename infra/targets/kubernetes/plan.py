@@ -14,6 +14,11 @@ def notices(settings: KubernetesSettings) -> tuple[str, ...]:
     where = f"cluster {settings.context}, namespace {settings.namespace}: {pods}"
     places = settings.places
     buckets = {place for place in (places.artifacts_on_hosts, places.runs) if in_bucket(place)}
+    network = settings.network_notices
     if not buckets:
-        return (where,)
-    return (where, f"pods reach {', '.join(sorted(buckets))} as their metadata server says, which Google's nodes have")
+        return (where, *network)
+    return (
+        where,
+        *network,
+        f"pods reach {', '.join(sorted(buckets))} as their metadata server says, which Google's nodes have",
+    )
