@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -197,7 +198,7 @@ def test_sockets_are_refused_unless_the_stack_allows_them() -> None:
         ({"accelerator": "a3-mega-2", "gpu_network": "none"}, None),
     ],
 )
-def test_a_network_is_the_accelerators_or_what_the_stack_says(changes: dict[str, object], network: str | None) -> None:
+def test_a_network_is_the_accelerators_or_what_the_stack_says(changes: dict[str, Any], network: str | None) -> None:
     environment = made("mega-2", **changes).group.environment
     assert environment.get("SLIPWAY_NETWORK") == network
     assert ("NCCL_FASTRAK_IFNAME" in environment) is (network == "tcpxo")
@@ -215,13 +216,13 @@ def test_a_network_is_the_accelerators_or_what_the_stack_says(changes: dict[str,
         ({"accelerator": "a3-mega-2", "gpu_network": "roce"}, "gpu_network is 'roce'"),
     ],
 )
-def test_a_network_that_the_machine_does_not_have_is_refused(changes: dict[str, object], sentence: str) -> None:
+def test_a_network_that_the_machine_does_not_have_is_refused(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(sentence)):
         made("mega-2", **changes)
 
 
 @pytest.mark.parametrize("changes", [{"gpu_network": "tcpxo"}, {"allow_sockets": True}])
-def test_without_gpus_nothing_is_said_of_their_network(changes: dict[str, object]) -> None:
+def test_without_gpus_nothing_is_said_of_their_network(changes: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="v6e-32 has no GPUs; leave it out"):
         of_gke("gke-v6e-32", **changes)
 
