@@ -15,9 +15,9 @@ import yaml
 from infra import names
 from infra.emulated import STORAGE
 from infra.emulators.object_store import ObjectStore
+from infra.gke import clusters
 from infra.preview.planned_changes import changes
 from infra.standins.gcp.store import STATE_VARIABLE, StandInStore
-from infra.targets.gke_tpu import clusters
 from tests.engine.clone import ROOT, Clone, said
 
 PROJECT, REGION = "real-project", "us-central1"

@@ -84,16 +84,15 @@ _CONTRACT = ("contract", "errors", "registry", "hosts", "phases", "billed", "hos
 _BASE = ("targets", *(f"targets.{name}" for name in _CONTRACT))
 _MORE = {
     "targets.foundation": ("rules", "engine", "standins"),  # its buckets, and moving the engine's state into one
-    "targets.gke_tpu": (
-        "rules",
-        "standins",
-    ),  # what its machines may be; what the stand-in for Google's plugin has made
 }
 ROOMS: dict[str, tuple[str, ...]] = {
     "rules": (),
     "artifacts": (),
     "vm_hosts": (),
     "pods": ("stack_file", "host_software", "runs"),
+    "gke": (  # what targets that make a cluster of GKE share
+        *("rules", "standins", "stack_file", "preview", "providers", "components", "google_cloud", "doctor", "pods"),
+    ),
     "stack_file": ("rules",),
     "host_software": ("stack_file", "artifacts"),
     "emulators": ("stack_file", "artifacts", "host_software", "vm_hosts"),
@@ -108,7 +107,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "operate": ("stack_file",),
     "targets": (
         *("stack_file", "artifacts", "host_software", "runs", "preview", "providers", "components"),
-        *("google_cloud", "doctor", "vm_hosts", "pods"),
+        *("google_cloud", "doctor", "vm_hosts", "pods", "gke"),
     ),
     "commands": (
         *("stack_file", "artifacts", "host_software", "runs", "preview"),

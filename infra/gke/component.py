@@ -1,4 +1,4 @@
-"""A cluster with TPUs and the run in it: guard, what the run needs, accounts, cluster, pools, what Kubernetes is told.
+"""A GKE cluster and the run in it: guard, what the run needs, accounts, cluster, pools, what Kubernetes is told.
 
 Declared by type token, as the SDK's classes would be: importing those takes seconds. The plugin checks the same keys.
 """
@@ -15,13 +15,13 @@ import pulumi
 from infra.components.cluster_objects import declare_objects
 from infra.components.prepared_run import PreparedRunArgs, prepare_run
 from infra.components.resources import StackGuard, child_after
+from infra.gke.accounts import Grant
+from infra.gke.cluster_inputs import Inputs
+from infra.gke.kubeconfig import kubeconfig
+from infra.gke.node_pools import AcceleratorPool
 from infra.names import STATE_LABEL
 from infra.pods.pod_group import Manifest
 from infra.providers.inputs import StackGuardInputs
-from infra.targets.gke_tpu.accounts import Grant
-from infra.targets.gke_tpu.cluster_inputs import Inputs
-from infra.targets.gke_tpu.kubeconfig import kubeconfig
-from infra.targets.gke_tpu.tpu_pools import TpuPool
 
 _SERVICE = "gcp:projects/service:Service"
 _CLUSTER, _POOL = "gcp:container/cluster:Cluster", "gcp:container/nodePool:NodePool"
@@ -42,8 +42,8 @@ class AccountArgs:
 @dataclass(frozen=True)
 class TrainingArgs:
     """What runs in the cluster. pods: the account that pods become, None where the stack names another; `becoming` is
-    the role by which they do. apis: what the cluster has to serve before TPUs are bought. manifests: in the order in
-    which they are made."""
+    the role by which they do. apis: what the cluster has to serve before accelerators are bought. manifests: in the
+    order in which they are made."""
 
     prepared: PreparedRunArgs
     pods: AccountArgs | None
@@ -53,23 +53,25 @@ class TrainingArgs:
 
 
 @dataclass(frozen=True)
-class GkeTpuArgs:
-    """training: None where nothing is to run there yet. Labels of the state follow."""
+class GkeArgs:
+    """kind: of the component in the state. training: None where nothing is to run there yet. Labels of the state
+    follow."""
 
+    kind: str
     guard: StackGuardInputs
     service: Inputs
     nodes: AccountArgs
     cluster: Inputs
     system_pool: Inputs
-    pools: Sequence[TpuPool]
+    pools: Sequence[AcceleratorPool]
     training: TrainingArgs | None
 
 
-class GkeTpuCluster(pulumi.ComponentResource):
+class GkeCluster(pulumi.ComponentResource):
     """Nothing is bought that another run's name or too little text stops. Does not wait for pods to be scheduled."""
 
-    def __init__(self, name: str, args: GkeTpuArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("slipway:gke:TpuCluster", name, None, opts)
+    def __init__(self, name: str, args: GkeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"slipway:gke:{args.kind}", name, None, opts)
         guard, training = StackGuard("guard", args.guard, child_after(self)), args.training
         self._state = {STATE_LABEL: guard.identity}
         first = [guard, *(prepare_run(training.prepared, self, guard, guard.identity) if training else [])]
@@ -79,7 +81,7 @@ class GkeTpuCluster(pulumi.ComponentResource):
         system = self._pool("system", args.system_pool, cluster, [])
         reached = self._reached(cluster) if training else None
         served = [self._served(api, reached, system) for api in training.apis] if training and reached else []
-        pools = [self._tpu_pool(pool, cluster, [system, *served]) for pool in args.pools]
+        pools = [self._slice_pool(pool, cluster, [system, *served]) for pool in args.pools]
         if training and reached:
             self._train(training, reached, guard, [cluster, *first, *pools])
         self.register_outputs({"cluster": args.cluster["name"]})
@@ -127,7 +129,9 @@ class GkeTpuCluster(pulumi.ComponentResource):
         options = pulumi.ResourceOptions(parent=self, depends_on=[system], provider=cluster, id=api)
         return pulumi.CustomResource(_API, api, {}, options)
 
-    def _tpu_pool(self, pool: TpuPool, cluster: _GkeCluster, after: Sequence[pulumi.Resource]) -> pulumi.CustomResource:
+    def _slice_pool(
+        self, pool: AcceleratorPool, cluster: _GkeCluster, after: Sequence[pulumi.Resource]
+    ) -> pulumi.CustomResource:
         if pool.policy is None:
             return self._pool(pool.word, pool.inputs, cluster, after)
         policy = _Policy(pool.policy_word, pool.policy, child_after(self, cluster))
