@@ -195,9 +195,9 @@ def spelled(name: str) -> str:
     return next((size for size, written in sizes.items() if _size(written).get("topology") == topology), name)
 
 
-def gke_flex_start_version() -> str:
-    """The oldest version of GKE that starts TPUs by flex-start."""
-    return str(_document()["gke_flex_start_version"])
+def gke_flex_start_version(platform: str) -> str:
+    """The oldest version of GKE that starts nodes of a platform by flex-start."""
+    return str(_document()["gke_flex_start_version"][platform])
 
 
 def rows(pattern: str = "") -> tuple[Accelerator, ...]:

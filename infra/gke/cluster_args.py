@@ -11,18 +11,26 @@ from infra.components.prepared_run import prepared_run_args
 from infra.gke import accounts
 from infra.gke.cluster_inputs import cluster_inputs, service_inputs, system_pool_inputs
 from infra.gke.component import AccountArgs, GkeArgs, TrainingArgs
+from infra.gke.data_networks import DataNetwork
 from infra.gke.node_pools import AcceleratorPool
 from infra.gke.settings import GkeSettings, PoolWorkload
 from infra.names import stack_label
 from infra.pods.job_set import JOB_SETS
-from infra.pods.pod_group import JobKind
+from infra.pods.pod_group import JobKind, Manifest
 from infra.pods.run_manifests import run_manifests
 from infra.preview.stack_plan import TrainingPlan
 from infra.providers.inputs import StackGuardInputs
 
 
-def cluster_args(kind: str, plan: TrainingPlan[GkeSettings], pools: Sequence[AcceleratorPool]) -> GkeArgs:
-    """The component's arguments of a plan. kind: of the component; pools: one for each slice."""
+def cluster_args(
+    kind: str,
+    plan: TrainingPlan[GkeSettings],
+    pools: Sequence[AcceleratorPool],
+    networks: Sequence[DataNetwork] = (),
+    node_objects: Sequence[Manifest] = (),
+) -> GkeArgs:
+    """The component's arguments of a plan. kind: of the component; pools: one for each slice; networks: of the nodes'
+    further cards; node_objects: what Kubernetes is told of nodes, where anything runs on them."""
     settings = plan.settings
     return GkeArgs(
         kind=kind,
@@ -31,7 +39,9 @@ def cluster_args(kind: str, plan: TrainingPlan[GkeSettings], pools: Sequence[Acc
         nodes=_account(settings, "nodes", "Nodes", accounts.node_grants(settings)),
         cluster=cluster_inputs(settings),
         system_pool=system_pool_inputs(settings),
+        networks=networks,
         pools=pools,
+        node_objects=node_objects,
         training=_training(plan) if settings.workload is PoolWorkload.PODS else None,
     )
 

@@ -46,10 +46,17 @@ def cluster_inputs(settings: GkeSettings) -> Inputs:
         "workloadIdentityConfig": {"workloadPool": accounts.identity_pool(settings)},
         "releaseChannel": {"channel": settings.release_channel.upper()},
         "addonsConfig": {"gcsFuseCsiDriverConfig": {"enabled": True}},
-        "monitoringConfig": {"enableComponents": ["SYSTEM_COMPONENTS"], "managedPrometheus": {"enabled": True}},
+        "monitoringConfig": {"enableComponents": _monitored(settings), "managedPrometheus": {"enabled": True}},
         "resourceLabels": settings.all_labels,
         **({"minMasterVersion": version} if version else {}),
+        # Nodes with several networks; of the two that GKE has for pods only the newer one knows them.
+        **({"enableMultiNetworking": True, "datapathProvider": "ADVANCED_DATAPATH"} if settings.data_cards else {}),
     }
+
+
+def _monitored(settings: GkeSettings) -> list[str]:
+    of_gpus = ["DCGM"] if settings.row.platform == "gpu" else []
+    return ["SYSTEM_COMPONENTS", *of_gpus]
 
 
 def system_pool_inputs(settings: GkeSettings) -> Inputs:

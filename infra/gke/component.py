@@ -17,6 +17,7 @@ from infra.components.prepared_run import PreparedRunArgs, prepare_run
 from infra.components.resources import StackGuard, child_after
 from infra.gke.accounts import Grant
 from infra.gke.cluster_inputs import Inputs
+from infra.gke.data_networks import DataNetwork, mtu_problem
 from infra.gke.kubeconfig import kubeconfig
 from infra.gke.node_pools import AcceleratorPool
 from infra.names import STATE_LABEL
@@ -26,6 +27,8 @@ from infra.providers.inputs import StackGuardInputs
 _SERVICE = "gcp:projects/service:Service"
 _CLUSTER, _POOL = "gcp:container/cluster:Cluster", "gcp:container/nodePool:NodePool"
 _POLICY, _ACCOUNT = "gcp:compute/resourcePolicy:ResourcePolicy", "gcp:serviceaccount/account:Account"
+_NETWORK, _SUBNET = "gcp:compute/network:Network", "gcp:compute/subnetwork:Subnetwork"
+_FIREWALL = "gcp:compute/firewall:Firewall"
 _API = "kubernetes:apiregistration.k8s.io/v1:APIService"
 _SAID_BY_GOOGLE = ("controlPlaneEndpointsConfig", "endpoint", "masterAuth")
 
@@ -63,7 +66,9 @@ class GkeArgs:
     nodes: AccountArgs
     cluster: Inputs
     system_pool: Inputs
+    networks: Sequence[DataNetwork]
     pools: Sequence[AcceleratorPool]
+    node_objects: Sequence[Manifest]
     training: TrainingArgs | None
 
 
@@ -77,11 +82,18 @@ class GkeCluster(pulumi.ComponentResource):
         first = [guard, *(prepare_run(training.prepared, self, guard, guard.identity) if training else [])]
         nodes = self._account(args.nodes, first)
         service = pulumi.CustomResource(_SERVICE, "gke", args.service, child_after(self, *first))
+        existing = [_ExistingNetwork(each, self) for each in args.networks if each.network_inputs is None]
+        networks = [made for each in args.networks for made in self._data_network(each, [*first, service])]
         cluster = self._cluster(args.cluster, [*first, *nodes, service])
         system = self._pool("system", args.system_pool, cluster, [])
         reached = self._reached(cluster) if training else None
         served = [self._served(api, reached, system) for api in training.apis] if training and reached else []
-        pools = [self._slice_pool(pool, cluster, [system, *served]) for pool in args.pools]
+        objects: list[pulumi.Resource] = []
+        if training and reached:
+            told = [system, *served, *networks]
+            objects = declare_objects(args.node_objects, self, told, reached, guard.identity)
+        before = [system, *served, *networks, *objects]
+        pools = [self._slice_pool(pool, cluster, before, existing) for pool in args.pools]
         if training and reached:
             self._train(training, reached, guard, [cluster, *first, *pools])
         self.register_outputs({"cluster": args.cluster["name"]})
@@ -129,14 +141,34 @@ class GkeCluster(pulumi.ComponentResource):
         options = pulumi.ResourceOptions(parent=self, depends_on=[system], provider=cluster, id=api)
         return pulumi.CustomResource(_API, api, {}, options)
 
+    def _data_network(self, network: DataNetwork, after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
+        """What is made of a network; nothing where it is there."""
+        if network.network_inputs is None:
+            return []
+        word, options = network.word, child_after(self, *after)
+        made = pulumi.CustomResource(_NETWORK, word, network.network_inputs, options)
+        within = [(_SUBNET, network.subnet_inputs or {}), (_FIREWALL, network.firewall_inputs or {})]
+        return [
+            made,
+            *(pulumi.CustomResource(token, word, inputs | {"network": made.id}, options) for token, inputs in within),
+        ]
+
     def _slice_pool(
-        self, pool: AcceleratorPool, cluster: _GkeCluster, after: Sequence[pulumi.Resource]
+        self,
+        pool: AcceleratorPool,
+        cluster: _GkeCluster,
+        after: Sequence[pulumi.Resource],
+        existing: Sequence[_ExistingNetwork],
     ) -> pulumi.CustomResource:
+        inputs = pool.inputs
+        if existing:
+            fit = pulumi.Output.all(*(each.fits for each in existing))
+            inputs = inputs | {"networkConfig": fit.apply(lambda _: pool.inputs["networkConfig"])}
         if pool.policy is None:
-            return self._pool(pool.word, pool.inputs, cluster, after)
+            return self._pool(pool.word, inputs, cluster, after)
         policy = _Policy(pool.policy_word, pool.policy, child_after(self, cluster))
-        placed = {"placementPolicy": pool.inputs["placementPolicy"] | {"policyName": policy.name}}
-        return self._pool(pool.word, pool.inputs | placed, cluster, after)
+        placed = {"placementPolicy": inputs["placementPolicy"] | {"policyName": policy.name}}
+        return self._pool(pool.word, inputs | placed, cluster, after)
 
     def _train(
         self,
@@ -165,6 +197,23 @@ class _GoogleAccount(pulumi.CustomResource):
 
     def __init__(self, word: str, inputs: Inputs, opts: pulumi.ResourceOptions) -> None:
         super().__init__(_ACCOUNT, word, {"member": None, **inputs}, opts)
+
+
+class _ExistingNetwork(pulumi.CustomResource):
+    """Read, and never made or changed. fits: known once its packets are known to be of the right size."""
+
+    mtu: pulumi.Output[int]
+
+    def __init__(self, network: DataNetwork, parent: pulumi.Resource) -> None:
+        options = pulumi.ResourceOptions(parent=parent, id=network.network_path)
+        super().__init__(_NETWORK, network.word, {"mtu": None}, options)
+        self.fits = self.mtu.apply(lambda mtu: _fits(network, mtu))
+
+
+def _fits(network: DataNetwork, mtu: object) -> bool:
+    if problem := mtu_problem(network, mtu):
+        raise pulumi.RunError(problem)
+    return True
 
 
 class _Policy(pulumi.CustomResource):

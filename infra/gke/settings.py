@@ -115,6 +115,11 @@ class GkeSettings(CloudTrainingSettings, PodTerms):
         """What GKE calls the chips of a node, and the taint of nodes that have any."""
 
     @property
+    def data_cards(self) -> int:
+        """Network cards of a node beside the first, each in a network of its own."""
+        return 0
+
+    @property
     @abstractmethod
     def node_labels(self) -> Mapping[str, str]:
         """By which pods find the nodes of a slice."""
@@ -134,7 +139,7 @@ class GkeSettings(CloudTrainingSettings, PodTerms):
     @property
     def minimum_version(self) -> str | None:
         """The oldest version of GKE that the accelerator and the tier need, where a source says one."""
-        flexible = hardware.gke_flex_start_version() if self.tier is Tier.FLEX_START else None
+        flexible = hardware.gke_flex_start_version(self.row.platform) if self.tier is Tier.FLEX_START else None
         return max((version for version in (self.row.gke_version, flexible) if version), key=_order, default=None)
 
     @property

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import yaml
 
+from infra.pods.pod_group import BesideTraining
 from infra.targets.host_variables import HostVariable
 from training import gpu_environment
 
@@ -33,6 +34,23 @@ def plugin(network: GpuNetwork) -> str:
 def unknown(network: GpuNetwork) -> str:
     """What no source says of it."""
     return str(_row(network).get("unknown", ""))
+
+
+def mtu(network: GpuNetwork) -> int | None:
+    """Of the networks of a host's data cards; None where it has none of its own."""
+    return _row(network).get("mtu")
+
+
+def daemons(network: GpuNetwork) -> tuple[str, ...]:
+    """What runs on each of GKE's nodes for it."""
+    return tuple(_row(network).get("daemons", ()))
+
+
+def beside_training(network: GpuNetwork) -> BesideTraining:
+    """What a pod has for it."""
+    pod: dict[str, Any] = _row(network).get("pod", {})
+    parts = (tuple(pod.get(key, ())) for key in ("sidecars", "volumes", "mounts"))
+    return BesideTraining(pod.get("annotations", {}), *parts)
 
 
 def title(network: GpuNetwork) -> str:

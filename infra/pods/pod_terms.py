@@ -79,6 +79,9 @@ class PodTerms(Terms):
 
     @property
     def network_of_gpus(self) -> GpuNetwork:
+        """By which its hosts reach each other; none where there is one host."""
+        if self.row.hosts * self.slices == 1:
+            return GpuNetwork.NONE
         return self.gpu_network or GpuNetwork(self.row.gpu_network or GpuNetwork.NONE)
 
     @property
@@ -127,6 +130,7 @@ class PodTerms(Terms):
             priority=self.priority or "",
             restarts=self.restarts,
             environment={each.name: each.value for each in self.gpu_variables},
+            beside=gpu_networks.beside_training(self.network_of_gpus),
         )
 
     def check_group(self) -> None:

@@ -6,6 +6,7 @@ Refuses to own what Google is told of them (tpu_pools.py). Not run on real hardw
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from infra.gke.settings import GkeSettings
 from infra.stack_file.settings import SettingsError
@@ -16,6 +17,8 @@ ACCELERATOR_LABEL, TOPOLOGY_LABEL = "cloud.google.com/gke-tpu-accelerator", "clo
 
 class GkeTpuSettings(GkeSettings):
     """A GKE cluster of its own, with a pool of TPU nodes for each slice."""
+
+    platform: ClassVar[str] = "tpu"
 
     @property
     def pool_names(self) -> tuple[str, ...]:
@@ -32,8 +35,8 @@ class GkeTpuSettings(GkeSettings):
 
     def check_place(self) -> None:
         super().check_place()
-        if self.row.platform != "tpu":
+        if self.row.platform != self.platform:
             raise SettingsError(
-                f"accelerator '{self.row.name}' is no TPU, and target gke-tpu makes pools of TPUs alone; point a stack "
-                f"of target kubernetes at a cluster that has it ({where(self)})"
+                f"accelerator '{self.row.name}' is no TPU, and target gke-tpu makes pools of TPUs alone; write "
+                f"`target: gke-gpu` for GPUs ({where(self)})"
             )
