@@ -31,10 +31,17 @@ PERMISSIONS: Mapping[str, str] = {
     "artifactregistry.repositories.setIamPolicy": "roles/artifactregistry.admin",
 }
 _PLACEMENT: Mapping[str, str] = {"compute.resourcePolicies.create": "roles/compute.instanceAdmin.v1"}
+_NETWORKS: Mapping[str, str] = {  # of the further cards of its nodes
+    "compute.networks.create": "roles/compute.networkAdmin",
+    "compute.subnetworks.create": "roles/compute.networkAdmin",
+    "compute.firewalls.create": "roles/compute.securityAdmin",
+}
 
 
 def needs(settings: GkeSettings) -> Needs:
     permissions = dict(PERMISSIONS)
+    if settings.makes_networks:
+        permissions |= _NETWORKS
     if settings.row.gke_workload_policy and settings.row.hosts > 1:
         permissions |= _PLACEMENT
     needed = training_needs(settings, SERVICES, permissions)

@@ -120,6 +120,11 @@ class GkeSettings(CloudTrainingSettings, PodTerms):
         return 0
 
     @property
+    def makes_networks(self) -> bool:
+        """Whether those networks are the stack's own."""
+        return self.data_cards > 0
+
+    @property
     @abstractmethod
     def node_labels(self) -> Mapping[str, str]:
         """By which pods find the nodes of a slice."""

@@ -171,7 +171,7 @@ def test_32_hosts_of_gpus_get_their_cards_and_daemons_and_leave_nothing(cloud: C
         for kind in ("networks", "gkenetworkparamsets")
     )
     assert [each["network"] for each in asked[1:]] == sorted(networks)
-    of_google = {each["name"]: each for each in cloud.google.every("gcp:compute/network:Network")}
+    of_google = {each.get("name"): each for each in cloud.google.every("gcp:compute/network:Network")}
     for network in networks.values():
         named = parameters[network["spec"]["parametersRef"]["name"]]["spec"]["vpc"]
         assert of_google[named]["mtu"] == 8244
@@ -185,7 +185,9 @@ def test_32_hosts_of_gpus_get_their_cards_and_daemons_and_leave_nothing(cloud: C
     assert (cloud.get("jobsets"), cloud.pools_of_nodes()) == ([], {})
     assert cloud.get("networks.networking.gke.io,gkenetworkparamsets.networking.gke.io") == []
     assert cloud.get("daemonsets", f"--selector={TRAINING}") == []
-    assert [each for each in cloud.google.every("gcp:compute/network:Network") if "-data-" in each["name"]] == []
+    assert [
+        each for each in cloud.google.every("gcp:compute/network:Network") if "-data-" in each.get("name", "")
+    ] == []
 
 
 @pytest.fixture

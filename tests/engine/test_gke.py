@@ -136,7 +136,7 @@ def test_networks_of_gpus_come_and_go_with_their_cluster_and_others_have_to_fit(
     write(clone, OF_GPUS, workload="none")
     before = len(google.every(NETWORK))
     assert (up := clone.pulumi("up", OF_GPUS)).returncode == 0, said(up)
-    own = [each for each in google.every(NETWORK) if "-data-" in each["name"]]
+    own = [each for each in google.every(NETWORK) if "-data-" in each.get("name", "")]
     assert [each["mtu"] for each in own] == [8244] * 8
     assert [len(google.every(token)) for token in WITHIN] == [8, 8]
     pool = there(google, POOL)["a3-mega-0"]

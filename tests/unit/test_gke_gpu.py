@@ -11,6 +11,7 @@ import yaml
 
 from infra.gke.cluster_inputs import cluster_inputs, system_pool_inputs
 from infra.gke.data_networks import mtu_problem
+from infra.gke.doctor import needs
 from infra.hardware import Accelerator, rows
 from infra.paths import STACKS
 from infra.pods.job_set import CONTAINER
@@ -111,6 +112,12 @@ def test_an_existing_network_of_smaller_packets_is_refused() -> None:
         "network ours-0 has an MTU of 1460, and GPUs' data go in packets of 8244; name another one in data_networks, "
         "or leave data_networks out, and the stack makes its own"
     )
+
+
+def test_who_makes_networks_needs_to_be_let() -> None:
+    asked = {"compute.networks.create", "compute.subnetworks.create", "compute.firewalls.create"}
+    assert asked <= needs(made()).permissions.keys()
+    assert not asked & needs(made(data_networks=SHARED)).permissions.keys()
 
 
 # --- pools ---

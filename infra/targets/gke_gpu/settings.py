@@ -52,6 +52,10 @@ class GkeGpuSettings(GkeSettings):
         has_networks = gpu_networks.mtu(self.network_of_gpus) is not None
         return self.row.data_nics or 0 if has_networks else 0
 
+    @property
+    def makes_networks(self) -> bool:
+        return super().makes_networks and not self.data_networks
+
     def check_place(self) -> None:
         super().check_place()
         for rule in (_kind_rule, _known_rule, _networks_rule):

@@ -33,7 +33,7 @@ class Kubernetes(PaidContract["KubernetesSettings", "TrainingPlan[KubernetesSett
     def notices(self, settings: KubernetesSettings, spec: RunSpec | None) -> tuple[str, ...]:
         from infra.targets.kubernetes import plan
 
-        return plan.notices(settings)
+        return plan.notices(settings, spec)
 
     def on_this_machine(self, settings: KubernetesSettings) -> Sequence[Finding]:
         from infra.targets.kubernetes import doctor
