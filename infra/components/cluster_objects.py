@@ -17,6 +17,7 @@ from infra.names import STATE_LABEL
 type Manifest = dict[str, Any]
 
 _PODS = ("JobSet", "Job")
+_NOT_AWAITED = (*_PODS, "DaemonSet")
 
 
 def declare_objects(
@@ -25,21 +26,22 @@ def declare_objects(
     after: Sequence[pulumi.Resource],
     cluster: pulumi.ProviderResource,
     identity: pulumi.Output[str],
-) -> None:
-    """Declare each after those before it and after `after`, labelled with the state's identity."""
-    made = list(after)
+) -> list[pulumi.Resource]:
+    """Declare each after those before it and after `after`, labelled with the state's identity; returns them."""
+    made: list[pulumi.Resource] = list(after)
     for manifest in manifests:
         options = pulumi.ResourceOptions(parent=parent, depends_on=list(made), provider=cluster)
         if manifest["kind"] in _PODS:
             # Pulumi's plugin does not see that hardly anything of these may change, and names are fixed.
             options.replace_on_changes, options.delete_before_replace = ["spec"], True
         made.append(_object(manifest, identity, options))
+    return made[len(after) :]
 
 
 def _object(manifest: Manifest, identity: pulumi.Output[str], options: pulumi.ResourceOptions) -> pulumi.CustomResource:
     labelled: dict[str, Any] = copy.deepcopy(manifest)
     labelled["metadata"]["labels"] |= {STATE_LABEL: identity}
-    if manifest["kind"] in _PODS:
+    if manifest["kind"] in _NOT_AWAITED:
         labelled["metadata"].setdefault("annotations", {})["pulumi.com/skipAwait"] = "true"  # or `up` ends with the run
     return pulumi.CustomResource(_token(manifest), _word(manifest), labelled, options)
 
@@ -53,4 +55,6 @@ def _token(manifest: Manifest) -> str:
 def _word(manifest: Manifest) -> str:
     """The resource's name in the state, after what it is for."""
     words = {"ServiceAccount": "account", "ConfigMap": "script", "JobSet": "pods", "Service": "names"}
-    return words.get(manifest["kind"]) or f"pods-{manifest['metadata']['name'].rpartition('-')[2]}"
+    name: str = manifest["metadata"]["name"]
+    of_kind = f"pods-{name.rpartition('-')[2]}" if manifest["kind"] == "Job" else name
+    return words.get(manifest["kind"]) or of_kind

@@ -1,6 +1,6 @@
 """A group as manifests: a service account that may do nothing, the script that pods start with, a JobSet or jobs.
 
-Pure, and nothing in it is privileged: no image is built, since a stock image of Python runs `bootstrap.sh`, which takes
+Pure, and training has no privilege: no image is built, since a stock image of Python runs `bootstrap.sh`, which takes
 wheels and bundle from the artifact store as hosts of every target do. Owns what JobSet (v1alpha2) and the batch API
 (v1) are told. Refuses to own who applies it. Not run on real hardware.
 
@@ -10,6 +10,7 @@ slice's, and its index in the job.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 
 from infra.pods.pod_group import SLICE, JobKind, Manifest, PodGroup, check_name
@@ -98,9 +99,14 @@ def _job(group: PodGroup, script: str) -> Manifest:
             "completionMode": "Indexed",
             "backoffLimit": 0,  # a run needs all its hosts: what starts again is the set, together
             "podFailurePolicy": _pod_failure_policy("FailJob"),
-            "template": {"metadata": {"labels": _labels(group)}, "spec": _pod(group, script)},
+            "template": {"metadata": _of_pods(group), "spec": _pod(group, script)},
         },
     }
+
+
+def _of_pods(group: PodGroup) -> Manifest:
+    annotations = dict(group.beside.annotations)
+    return {"labels": _labels(group)} | ({"annotations": annotations} if annotations else {})
 
 
 def _alone(group: PodGroup, number: int, script: str) -> Manifest:
@@ -154,6 +160,9 @@ def _pod(group: PodGroup, script: str) -> Manifest:
     for number, (path, claim) in enumerate(sorted(group.mounts.items())):
         volumes.append({"name": f"claim-{number}", "persistentVolumeClaim": {"claimName": claim}})
         mounts.append({"name": f"claim-{number}", "mountPath": path})
+    beside = copy.deepcopy(group.beside)
+    volumes += [dict(each) for each in beside.volumes]
+    mounts += [dict(each) for each in beside.mounts]
     resources = {name: str(count) for name, count in group.resources.items()}
     pod: Manifest = {
         "restartPolicy": "Never",
@@ -169,7 +178,7 @@ def _pod(group: PodGroup, script: str) -> Manifest:
                 "name": CONTAINER,
                 "image": group.image,
                 "command": ["bash", f"{_SCRIPT}/bootstrap.sh"],
-                "env": _environment(group, script),
+                "env": environment(group, script),
                 "resources": {"requests": resources, "limits": resources},
                 "securityContext": {
                     "privileged": False,
@@ -180,6 +189,8 @@ def _pod(group: PodGroup, script: str) -> Manifest:
             }
         ],
     }
+    if beside.sidecars:
+        pod["initContainers"] = [dict(each) for each in beside.sidecars]
     if group.pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in group.pull_secrets]
     if group.priority:
@@ -187,7 +198,7 @@ def _pod(group: PodGroup, script: str) -> Manifest:
     return pod
 
 
-def _environment(group: PodGroup, script: str) -> list[Manifest]:
+def environment(group: PodGroup, script: str) -> list[Manifest]:
     """A changed script or bundle is another pod, so the set is made anew with it."""
     plain = {
         "SLIPWAY_STACK": group.stack,

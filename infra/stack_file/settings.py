@@ -100,8 +100,8 @@ class StackSettings(_Frozen):
     stack: str
     target: Target
     """The kind of place the stack runs - `local` (host processes on this machine), `tpu-vm` (TPU slices by a queued
-    resource), `gke-tpu` (a GKE cluster with TPU slices), `kubernetes` (a cluster that exists already) or `foundation`
-    (what those at Google stand on, one per region)."""
+    resource), `gke-tpu` and `gke-gpu` (a GKE cluster with TPU slices or GPU nodes), `kubernetes` (a cluster that exists
+    already) or `foundation` (what those at Google stand on, one per region)."""
 
     @property
     def place(self) -> str:

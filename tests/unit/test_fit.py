@@ -35,7 +35,11 @@ from infra.stack_file.terms import Terms
 from infra.targets.local.settings import LocalSettings
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
-SIZES = [name for name in stack_names() if isinstance(any_from_file(name), CloudTrainingSettings)]
+SIZES = [  # for which a compiler was asked
+    name
+    for name in stack_names()
+    if isinstance(content := any_from_file(name), CloudTrainingSettings) and content.row.platform == "tpu"
+]
 FITS = FitVerdict(
     key="0" * 16,
     topology="v6e-32",

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from infra.paths import STACKS
+from infra.pods.pod_findings import networks_named_by
 from infra.pods.run_manifests import run_manifests
 from infra.preview.stack_plan import decide
 from infra.stack_file.settings import SettingsError, check, from_file
@@ -106,3 +107,30 @@ def test_a_set_of_256_hosts_is_as_small_as_one_of_two() -> None:
     found = job(large)
     assert (found["replicas"], found["template"]["spec"]["completions"]) == (4, 64)
     assert len(str(found)) < 1.1 * len(str(job(small)))
+
+
+def test_gpus_of_a_known_machine_get_what_its_network_needs() -> None:
+    """In a cluster of GKE that somebody else has made."""
+    group = made("mine-a3-mega-2", accelerator="a3-mega-2").group
+    assert [each["name"] for each in group.beside.sidecars] == ["tcpxo-daemon"]
+    needed = list(networks_named_by(group))
+    assert [each.name for each in needed] == [f"vpc{index}" for index in range(1, 9)]
+    assert needed[0].path == "/apis/networking.gke.io/v1/networks/vpc1"
+    assert needed[0].absent.startswith("the cluster has no Network vpc1: target gke-gpu makes them")
+    assert list(networks_named_by(made().group)) == []
+
+
+def test_what_nobody_has_read_of_efa_is_said_and_not_guessed() -> None:
+    settings = made(gpu_network="efa")
+    said = "\n".join(decide(settings).notices)
+    assert "between hosts: EFA of Amazon's nodes; a training over plain sockets ends" in said
+    assert "not known of EFA of Amazon's nodes: how many EFA devices a pod takes of its node" in said
+    assert settings.group.beside.sidecars == ()
+    assert settings.group.resources == {"nvidia.com/gpu": 8}
+
+
+def test_tensor_parallelism_over_nodes_is_refused_there_too() -> None:
+    config: dict[str, Any] = yaml.safe_load(SHIPPED)["config"]
+    training = config["slipway:training"] | {"ici_tensor_parallelism": 16}
+    with pytest.raises(SettingsError, match="it would go over the network between hosts, and not over NVLink"):
+        decide(made(training=training))

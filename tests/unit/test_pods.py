@@ -123,6 +123,14 @@ def pod(phase: str, *conditions: dict[str, str], **container_state: Any) -> dict
     return {"status": {"phase": phase, "conditions": list(conditions), "containerStatuses": statuses}}
 
 
+def beside(started: bool = True, **container_state: Any) -> dict[str, Any]:
+    """A pod whose training waits for another container, which is in this state."""
+    found = pod("Pending", waiting={"reason": "PodInitializing"})
+    daemon = {"name": "tcpxo-daemon", "state": container_state, "started": started}
+    found["status"]["initContainerStatuses"] = [daemon]
+    return found
+
+
 SCHEDULED = {"type": "PodScheduled", "status": "False"}
 
 
@@ -150,6 +158,17 @@ SCHEDULED = {"type": "PodScheduled", "status": "False"}
             'CreateContainerConfigError: secret "wandb" not found',
         ),
         (pod("Pending", waiting={"reason": "ContainerCreating"}), BOOTING, "its node starts it"),
+        (
+            beside(waiting={"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container"}),
+            BOOTING,
+            "tcpxo-daemon beside it: CrashLoopBackOff: back-off 5m0s restarting failed container",
+        ),
+        (
+            beside(started=False, running={}),
+            BOOTING,
+            "waits for tcpxo-daemon beside it, which is not ready yet",
+        ),
+        (beside(running={}), BOOTING, "its node starts it"),
         (pod("Running", running={"startedAt": "2026-11-26T10:00:00Z"}), Phase.TRAINING, ""),
         (pod("Succeeded"), Phase.FINISHED, ""),
         (pod("Failed", terminated={"exitCode": 2}), Phase.FAILED, "ended with exit code 2"),

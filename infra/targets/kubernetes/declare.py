@@ -5,7 +5,7 @@ from __future__ import annotations
 from infra.components.prepared_run import prepared_run_args
 from infra.names import stack_label
 from infra.pods.cluster import Cluster
-from infra.pods.pod_findings import check_named_objects, named_by
+from infra.pods.pod_findings import check_named_objects, named_by, networks_named_by
 from infra.pods.run_manifests import run_manifests
 from infra.preview.stack_plan import TrainingPlan
 from infra.providers.inputs import StackGuardInputs
@@ -16,7 +16,7 @@ from infra.targets.kubernetes.settings import KubernetesSettings
 def declare(plan: TrainingPlan[KubernetesSettings]) -> None:
     """Declare the stack's resources. Raises TargetError for what its pods name and the cluster does not have."""
     settings = plan.settings
-    if any(named_by(settings.group)):
+    if any((*named_by(settings.group), *networks_named_by(settings.group))):
         check_named_objects(Cluster(settings.context), settings.group)
     args = ClusterRunArgs(
         context=settings.context,

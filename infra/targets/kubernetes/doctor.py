@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from infra.pods.cluster import Cluster
-from infra.pods.pod_findings import Needed, job_set_finding, named_by
+from infra.pods.pod_findings import Needed, job_set_finding, named_by, networks_named_by
 from infra.pods.pod_group import JobKind
 from infra.targets.errors import TargetError
 from infra.targets.kubernetes.settings import KubernetesSettings
@@ -39,6 +39,8 @@ def _of_namespace(cluster: Cluster, settings: KubernetesSettings) -> Iterator[Fi
     for each in named_by(settings.group):
         if each.kind == "Secret":
             yield _secret(each, cluster.is_there(each.path))
+    if absent := [each for each in networks_named_by(settings.group) if cluster.is_there(each.path) is False]:
+        yield wrong("networks", absent[0].absent)
     if settings.shared_claim:
         claim = cluster.find(f"{place}/persistentvolumeclaims/{settings.shared_claim}")
         yield _claim(settings.shared_claim, claim)

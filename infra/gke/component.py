@@ -1,4 +1,4 @@
-"""A cluster with TPUs and the run in it: guard, what the run needs, accounts, cluster, pools, what Kubernetes is told.
+"""A GKE cluster and the run in it: guard, what the run needs, accounts, cluster, pools, what Kubernetes is told.
 
 Declared by type token, as the SDK's classes would be: importing those takes seconds. The plugin checks the same keys.
 """
@@ -15,17 +15,20 @@ import pulumi
 from infra.components.cluster_objects import declare_objects
 from infra.components.prepared_run import PreparedRunArgs, prepare_run
 from infra.components.resources import StackGuard, child_after
+from infra.gke.accounts import Grant
+from infra.gke.cluster_inputs import Inputs
+from infra.gke.data_networks import DataNetwork, mtu_problem
+from infra.gke.kubeconfig import kubeconfig
+from infra.gke.node_pools import AcceleratorPool
 from infra.names import STATE_LABEL
 from infra.pods.pod_group import Manifest
 from infra.providers.inputs import StackGuardInputs
-from infra.targets.gke_tpu.accounts import Grant
-from infra.targets.gke_tpu.cluster_inputs import Inputs
-from infra.targets.gke_tpu.kubeconfig import kubeconfig
-from infra.targets.gke_tpu.tpu_pools import TpuPool
 
 _SERVICE = "gcp:projects/service:Service"
 _CLUSTER, _POOL = "gcp:container/cluster:Cluster", "gcp:container/nodePool:NodePool"
 _POLICY, _ACCOUNT = "gcp:compute/resourcePolicy:ResourcePolicy", "gcp:serviceaccount/account:Account"
+_NETWORK, _SUBNET = "gcp:compute/network:Network", "gcp:compute/subnetwork:Subnetwork"
+_FIREWALL = "gcp:compute/firewall:Firewall"
 _API = "kubernetes:apiregistration.k8s.io/v1:APIService"
 _SAID_BY_GOOGLE = ("controlPlaneEndpointsConfig", "endpoint", "masterAuth")
 
@@ -42,8 +45,8 @@ class AccountArgs:
 @dataclass(frozen=True)
 class TrainingArgs:
     """What runs in the cluster. pods: the account that pods become, None where the stack names another; `becoming` is
-    the role by which they do. apis: what the cluster has to serve before TPUs are bought. manifests: in the order in
-    which they are made."""
+    the role by which they do. apis: what the cluster has to serve before accelerators are bought. manifests: in the
+    order in which they are made."""
 
     prepared: PreparedRunArgs
     pods: AccountArgs | None
@@ -53,33 +56,44 @@ class TrainingArgs:
 
 
 @dataclass(frozen=True)
-class GkeTpuArgs:
-    """training: None where nothing is to run there yet. Labels of the state follow."""
+class GkeArgs:
+    """kind: of the component in the state. training: None where nothing is to run there yet. Labels of the state
+    follow."""
 
+    kind: str
     guard: StackGuardInputs
     service: Inputs
     nodes: AccountArgs
     cluster: Inputs
     system_pool: Inputs
-    pools: Sequence[TpuPool]
+    networks: Sequence[DataNetwork]
+    pools: Sequence[AcceleratorPool]
+    node_objects: Sequence[Manifest]
     training: TrainingArgs | None
 
 
-class GkeTpuCluster(pulumi.ComponentResource):
+class GkeCluster(pulumi.ComponentResource):
     """Nothing is bought that another run's name or too little text stops. Does not wait for pods to be scheduled."""
 
-    def __init__(self, name: str, args: GkeTpuArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("slipway:gke:TpuCluster", name, None, opts)
+    def __init__(self, name: str, args: GkeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"slipway:gke:{args.kind}", name, None, opts)
         guard, training = StackGuard("guard", args.guard, child_after(self)), args.training
         self._state = {STATE_LABEL: guard.identity}
         first = [guard, *(prepare_run(training.prepared, self, guard, guard.identity) if training else [])]
         nodes = self._account(args.nodes, first)
         service = pulumi.CustomResource(_SERVICE, "gke", args.service, child_after(self, *first))
+        existing = [_ExistingNetwork(each, self) for each in args.networks if each.network_inputs is None]
+        networks = [made for each in args.networks for made in self._data_network(each, [*first, service])]
         cluster = self._cluster(args.cluster, [*first, *nodes, service])
         system = self._pool("system", args.system_pool, cluster, [])
         reached = self._reached(cluster) if training else None
         served = [self._served(api, reached, system) for api in training.apis] if training and reached else []
-        pools = [self._tpu_pool(pool, cluster, [system, *served]) for pool in args.pools]
+        objects: list[pulumi.Resource] = []
+        if training and reached:
+            told = [system, *served, *networks]
+            objects = declare_objects(args.node_objects, self, told, reached, guard.identity)
+        before = [system, *served, *networks, *objects]
+        pools = [self._slice_pool(pool, cluster, before, existing) for pool in args.pools]
         if training and reached:
             self._train(training, reached, guard, [cluster, *first, *pools])
         self.register_outputs({"cluster": args.cluster["name"]})
@@ -127,12 +141,34 @@ class GkeTpuCluster(pulumi.ComponentResource):
         options = pulumi.ResourceOptions(parent=self, depends_on=[system], provider=cluster, id=api)
         return pulumi.CustomResource(_API, api, {}, options)
 
-    def _tpu_pool(self, pool: TpuPool, cluster: _GkeCluster, after: Sequence[pulumi.Resource]) -> pulumi.CustomResource:
+    def _data_network(self, network: DataNetwork, after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
+        """What is made of a network; nothing where it is there."""
+        if network.network_inputs is None:
+            return []
+        word, options = network.word, child_after(self, *after)
+        made = pulumi.CustomResource(_NETWORK, word, network.network_inputs, options)
+        within = [(_SUBNET, network.subnet_inputs or {}), (_FIREWALL, network.firewall_inputs or {})]
+        return [
+            made,
+            *(pulumi.CustomResource(token, word, inputs | {"network": made.id}, options) for token, inputs in within),
+        ]
+
+    def _slice_pool(
+        self,
+        pool: AcceleratorPool,
+        cluster: _GkeCluster,
+        after: Sequence[pulumi.Resource],
+        existing: Sequence[_ExistingNetwork],
+    ) -> pulumi.CustomResource:
+        inputs = pool.inputs
+        if existing:
+            fit = pulumi.Output.all(*(each.fits for each in existing))
+            inputs = inputs | {"networkConfig": fit.apply(lambda _: pool.inputs["networkConfig"])}
         if pool.policy is None:
-            return self._pool(pool.word, pool.inputs, cluster, after)
+            return self._pool(pool.word, inputs, cluster, after)
         policy = _Policy(pool.policy_word, pool.policy, child_after(self, cluster))
-        placed = {"placementPolicy": pool.inputs["placementPolicy"] | {"policyName": policy.name}}
-        return self._pool(pool.word, pool.inputs | placed, cluster, after)
+        placed = {"placementPolicy": inputs["placementPolicy"] | {"policyName": policy.name}}
+        return self._pool(pool.word, inputs | placed, cluster, after)
 
     def _train(
         self,
@@ -161,6 +197,23 @@ class _GoogleAccount(pulumi.CustomResource):
 
     def __init__(self, word: str, inputs: Inputs, opts: pulumi.ResourceOptions) -> None:
         super().__init__(_ACCOUNT, word, {"member": None, **inputs}, opts)
+
+
+class _ExistingNetwork(pulumi.CustomResource):
+    """Read, and never made or changed. fits: known once its packets are known to be of the right size."""
+
+    mtu: pulumi.Output[int]
+
+    def __init__(self, network: DataNetwork, parent: pulumi.Resource) -> None:
+        options = pulumi.ResourceOptions(parent=parent, id=network.network_path)
+        super().__init__(_NETWORK, network.word, {"mtu": None}, options)
+        self.fits = self.mtu.apply(lambda mtu: _fits(network, mtu))
+
+
+def _fits(network: DataNetwork, mtu: object) -> bool:
+    if problem := mtu_problem(network, mtu):
+        raise pulumi.RunError(problem)
+    return True
 
 
 class _Policy(pulumi.CustomResource):
