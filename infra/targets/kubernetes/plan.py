@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.targets.kubernetes.settings import KubernetesSettings
-from infra.targets.places import in_bucket
+from infra.targets.places import in_bucket, in_s3
 
 
 def notices(settings: KubernetesSettings) -> tuple[str, ...]:
@@ -13,7 +13,13 @@ def notices(settings: KubernetesSettings) -> tuple[str, ...]:
     pods = f"{asked.hosts} pods of {settings.image}, {each} each"
     where = f"cluster {settings.context}, namespace {settings.namespace}: {pods}"
     places = settings.places
-    buckets = {place for place in (places.artifacts_on_hosts, places.runs) if in_bucket(place)}
-    if not buckets:
-        return (where,)
-    return (where, f"pods reach {', '.join(sorted(buckets))} as their metadata server says, which Google's nodes have")
+    buckets = sorted({place for place in (places.artifacts_on_hosts, places.runs, places.data) if in_bucket(place)})
+    of_google = [place for place in buckets if not in_s3(place)]
+    of_s3 = [place for place in buckets if in_s3(place)]
+    said = [where]
+    if of_google:
+        said.append(f"pods reach {', '.join(of_google)} as their metadata server says, which Google's nodes have")
+    if of_s3:
+        server = settings.s3_endpoint or f"Amazon's in {settings.s3_region}"
+        said.append(f"pods read {', '.join(of_s3)} ({server}) {settings.s3.account}")
+    return tuple(said)
