@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections.abc import Mapping
 
 from infra.pods.pod_group import SLICE, JobKind, Manifest, PodGroup, check_name
 from training.exit_codes import ExitCode
@@ -31,16 +32,16 @@ _SAVES_S = 600  # time to save a checkpoint once it is told to end; a spot node 
 _HOPELESS = (ExitCode.BAD_INPUT, ExitCode.REPEATED)
 
 
-def manifests(group: PodGroup, bootstrap: str) -> list[Manifest]:
-    """In the order in which they are made. bootstrap: the text of training/bootstrap.sh. Raises PodGroupError."""
+def manifests(group: PodGroup, scripts: Mapping[str, str]) -> list[Manifest]:
+    """In the order in which they are made. scripts: texts by name, bootstrap.sh among them. Raises PodGroupError."""
     check_name(group)
-    made = [_account(group), _script(group, bootstrap)]
+    made = [_account(group), _script(group, scripts)]
     if group.kind is JobKind.JOB:
-        return [*made, _service(group), *(_alone(group, number, _hash(bootstrap)) for number in range(group.slices))]
-    return [*made, job_set(group, bootstrap)]
+        return [*made, _service(group), *(_alone(group, number, _hash(scripts)) for number in range(group.slices))]
+    return [*made, job_set(group, scripts)]
 
 
-def job_set(group: PodGroup, bootstrap: str) -> Manifest:
+def job_set(group: PodGroup, scripts: Mapping[str, str]) -> Manifest:
     annotations = {_EXCLUSIVE: group.exclusive_by} if group.exclusive_by else {}
     queue = {_QUEUE: group.queue} if group.queue else {}
     return {
@@ -51,7 +52,7 @@ def job_set(group: PodGroup, bootstrap: str) -> Manifest:
             "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True, "subdomain": group.name},
             "failurePolicy": _failure_policy(group),
             "replicatedJobs": [
-                {"name": SLICE, "replicas": group.slices, "template": _job(group, _hash(bootstrap))},
+                {"name": SLICE, "replicas": group.slices, "template": _job(group, _hash(scripts))},
             ],
         },
     }
@@ -232,12 +233,12 @@ def _account(group: PodGroup) -> Manifest:
     }
 
 
-def _script(group: PodGroup, bootstrap: str) -> Manifest:
+def _script(group: PodGroup, scripts: Mapping[str, str]) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": _metadata(group, group.name),
-        "data": {"bootstrap.sh": bootstrap},
+        "data": dict(scripts),
     }
 
 
@@ -252,8 +253,8 @@ def _labels(group: PodGroup) -> dict[str, str]:
     return dict(group.labels)
 
 
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _hash(scripts: Mapping[str, str]) -> str:
+    return hashlib.sha256("\0".join(scripts[name] for name in sorted(scripts)).encode()).hexdigest()[:16]
 
 
 def bundle_of(found: Manifest) -> str:

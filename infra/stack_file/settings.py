@@ -129,7 +129,8 @@ class Workload(_Frozen):
     """The step the run ends at. More steps than before resumes the run."""
     data: str = Field("stdlib", min_length=1)
     """What it trains on - a glob, file or directory of text or JSON lines, several separated by ';', `stdlib` (the
-    interpreter's own standard library), `synthetic`, or in the cloud what `slipway data push` has named gs://..."""
+    interpreter's own standard library), `synthetic`, or in the cloud what `slipway data push` has named gs://... (pods
+    in a cluster of your own: s3://...)."""
     data_options: DataOptions = DataOptions.model_construct()
     """text_key, vocab_size, tokenizer, heldout_fraction, record_bytes, max_epochs, seed."""
     run_name: Absent[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]] = None
@@ -178,7 +179,8 @@ class Settings(Workload, StackSettings, ABC):
     """A stack that trains."""
 
     artifacts: Place = None
-    """Where `up` writes wheels and bundles, instead of the target's own place - a directory or gs://bucket[/path]."""
+    """Where `up` writes wheels and bundles, instead of the target's own place - a directory, gs://bucket[/path], or
+    s3://bucket[/path] of pods in a cluster of your own."""
     artifacts_on_hosts: Place = None
     """Where hosts read them, if that is another way to the same files: a mount, a mirror."""
     runs: Place = None

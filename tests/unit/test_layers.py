@@ -31,6 +31,7 @@ LEAVES = {
     "training.data.prepared",
     "training.maxtext_config",
     "training.reader_shares",
+    "training.s3_objects",
 }
 
 

@@ -28,6 +28,7 @@ TWO = PodGroup(
     resources={"google.com/tpu": 4},
     labels={"slipway-stack": "two"},
 )
+SCRIPTS = {"bootstrap.sh": "true"}
 
 
 def container(found: dict[str, Any]) -> dict[str, Any]:
@@ -42,14 +43,14 @@ def variables(found: dict[str, Any], job: int, pod: int) -> dict[str, str]:
 
 
 def test_every_pod_knows_its_rank_and_all_name_one_coordinator() -> None:
-    found = job_set(TWO, "true")
+    found = job_set(TWO, SCRIPTS)
     hosts = [who_am_i(variables(found, job, pod), lambda _: None) for job in range(2) for pod in range(4)]
     assert [host.index for host in hosts] == list(range(8))
     assert {(host.count, host.coordinator) for host in hosts} == {(8, "slipway-two-slice-0-0.slipway-two:6002")}
 
 
 def test_without_jobset_each_slice_is_a_job_and_a_service_gives_names() -> None:
-    *_, service, first, second = manifests(replace(TWO, kind=JobKind.JOB), "true")
+    *_, service, first, second = manifests(replace(TWO, kind=JobKind.JOB), SCRIPTS)
     assert (service["kind"], service["metadata"]["name"], service["spec"]["clusterIP"]) == ("Service", TWO.name, "None")
     hosts: list[Host] = []
     for job in (first, second):
@@ -66,7 +67,7 @@ def test_without_jobset_each_slice_is_a_job_and_a_service_gives_names() -> None:
 
 
 def test_nothing_in_a_pod_is_privileged_and_it_has_no_token() -> None:
-    account, _, found = manifests(TWO, "true")
+    account, _, found = manifests(TWO, SCRIPTS)
     pod = found["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     assert account["automountServiceAccountToken"] is pod["automountServiceAccountToken"] is False
     assert "hostNetwork" not in pod and "hostPath" not in str(pod["volumes"])
@@ -75,10 +76,10 @@ def test_nothing_in_a_pod_is_privileged_and_it_has_no_token() -> None:
 
 
 def test_another_bundle_or_script_is_another_pod() -> None:
-    found = job_set(TWO, "true")
+    found = job_set(TWO, SCRIPTS)
     assert bundle_of(found) == TWO.bundle
-    assert container(job_set(replace(TWO, bundle="fedcba9876543210"), "true")) != container(found)
-    assert container(job_set(TWO, "false")) != container(found)
+    assert container(job_set(replace(TWO, bundle="fedcba9876543210"), SCRIPTS)) != container(found)
+    assert container(job_set(TWO, SCRIPTS | {"bootstrap.sh": "false"})) != container(found)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_another_bundle_or_script_is_another_pod() -> None:
 )
 def test_what_follows_of_an_end_that_the_job_has_a_rule_for(message: str, action: str) -> None:
     """The sentences are those of kubernetes/pkg/controller/job/pod_failure_policy.go."""
-    rules = job_set(TWO, "true")["spec"]["failurePolicy"]["rules"]
+    rules = job_set(TWO, SCRIPTS)["spec"]["failurePolicy"]["rules"]
     first = next(
         rule
         for rule in rules
@@ -111,11 +112,11 @@ def test_what_follows_of_an_end_that_the_job_has_a_rule_for(message: str, action
 def test_a_name_is_as_long_as_kubernetes_lets_it_be() -> None:
     longest = replace(TWO, name="a" * (63 - len("-slice-1-3-abcde")))
     assert len(longest.longest_pod) == 63
-    manifests(longest, "true")
+    manifests(longest, SCRIPTS)
     with pytest.raises(PodGroupError, match=r"would have 64 characters, Kubernetes allows 63; shorten .* by 1"):
-        manifests(replace(longest, name=longest.name + "a"), "true")
+        manifests(replace(longest, name=longest.name + "a"), SCRIPTS)
     with pytest.raises(PodGroupError, match="by 2"):
-        manifests(replace(longest, slices=200), "true")
+        manifests(replace(longest, slices=200), SCRIPTS)
 
 
 def pod(phase: str, *conditions: dict[str, str], **container_state: Any) -> dict[str, Any]:
