@@ -107,6 +107,7 @@ class Accelerator:
     family: str
     title: str
     platform: str  # the extra of training/ that its hosts install, and MaxText's `hardware`
+    chip: str  # a row of `chips`; empty where it is of no make
     chips: int
     hosts: int
     devices_per_chip: int
@@ -258,6 +259,7 @@ def _row(name: str) -> Accelerator:
         family=family_name,
         title=family["title"],
         platform=family["platform"],
+        chip=family.get("chip", ""),
         chips=chips,
         hosts=hosts,
         devices_per_chip=family["devices_per_chip"],

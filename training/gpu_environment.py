@@ -13,6 +13,7 @@ from dataclasses import dataclass
 NETWORK = "SLIPWAY_NETWORK"  # the variable that tells a host the network by which NCCL reaches the others
 SOCKETS = "SLIPWAY_SOCKETS"  # REFUSED where a training over plain sockets shall not go on
 REFUSED = "refused"
+MEMORY_SHARE = 0.85  # of a GPU's memory; without a word JAX takes 0.75 of it
 TCPXO = "tcpxo"
 
 _RELEASE = "GoogleCloudPlatform/container-engine-accelerators 992db812, gpudirect-tcpxo/README.md, Jan 9 2026"
@@ -91,6 +92,12 @@ SETTINGS: tuple[Setting, ...] = (
         "computes while collectives are under way",
         _MAXTEXT,
         jaxlib=Versions("0.11.2"),
+    ),
+    Setting(
+        "XLA_PYTHON_CLIENT_MEM_FRACTION",
+        str(MEMORY_SHARE),
+        "the share of a GPU's memory that programs have; the rest is CUDA's, cuDNN's and NCCL's",
+        "AI-Hypercomputer/maxtext e591f30c, gpu_multi_process_run.sh",
     ),
     Setting("NCCL_DEBUG", "INFO", "NCCL says which network it took; Google's set has WARN", _NCCL),
     Setting("NCCL_DEBUG_SUBSYS", "INIT,NET,ENV", "without a line for each collective, which Google's set has", _NCCL),

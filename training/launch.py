@@ -246,6 +246,7 @@ def prepare(
         connect_timeout_s=options.connect_timeout_s,
         standstill_s=options.standstill_s,
         interruption_s=spec.interruption_s,
+        partition=host.index // spec.hosts_per_slice if spec.platform == "gpu" else None,
         started=started,
         data=spec.data.directory if spec.data else "",
         data_mounted_from=spec.data.mounted_from if spec.data else "",

@@ -21,14 +21,13 @@ from infra.stack_file.settings import SettingsError, Workload
 from training.data.hash_cache import HashCache
 from training.run_spec import RunSpec
 
-
 # NVIDIA's libraries that a GPU program is run with and not compiled with: 1.4 of 1.9 GB of wheels.
 _NOT_TO_COMPILE = {
     "gpu": tuple(
         f"nvidia-{name}"
         for name in (
-            "cublas", "cuda-cccl", "cuda-crt", "cuda-cupti", "cuda-nvrtc", "cuda-runtime", "cudnn-cu13", "cufft", "cusolver",
-            "cusparse", "nccl-cu13", "nvjitlink", "nvshmem-cu13",
+            "cublas", "cuda-cccl", "cuda-crt", "cuda-cupti", "cuda-nvrtc", "cuda-runtime", "cudnn-cu13", "cufft",
+            "cusolver", "cusparse", "nccl-cu13", "nvjitlink", "nvshmem-cu13",
         )
     )
 }  # fmt: skip

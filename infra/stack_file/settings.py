@@ -400,6 +400,13 @@ def _training_rule(workload: Workload) -> None:
         raise SettingsError("; ".join(problems))
 
 
+def _attention_rule(workload: Workload) -> None:
+    if workload.row.platform != "gpu":
+        return
+    if problem := gpu_attention.problem(workload.data != SYNTHETIC, workload.training):
+        raise SettingsError(f"training: {problem}")
+
+
 def _mesh_rule(workload: Workload) -> None:
     try:
         resolve_mesh(workload.training, workload.row.devices, workload.slices)

@@ -23,13 +23,9 @@ def declare(plan: TrainingPlan[KubernetesSettings]) -> None:
     Raises TargetError for what its pods name and the cluster does not have, and where this machine's S3 is another.
     """
     settings = plan.settings
-<<<<<<< HEAD
-    if any((*named_by(settings.group), *networks_named_by(settings.group))):
-=======
     if problem := s3_rules.other_server(settings.s3, os.environ):
         raise TargetError(problem)
-    if any(named_by(settings.group)):
->>>>>>> h1
+    if any((*named_by(settings.group), *networks_named_by(settings.group))):
         check_named_objects(Cluster(settings.context), settings.group)
     args = ClusterRunArgs(
         context=settings.context,

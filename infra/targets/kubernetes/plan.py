@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from infra.pods import gpu_mesh
 from infra.targets.kubernetes.settings import KubernetesSettings
-<<<<<<< HEAD
-from infra.targets.places import in_bucket
-from training.run_spec import RunSpec
-=======
 from infra.targets.places import in_bucket, in_s3
->>>>>>> h1
+from training.run_spec import RunSpec
 
 
 def notices(settings: KubernetesSettings, spec: RunSpec | None = None) -> tuple[str, ...]:
@@ -21,25 +17,13 @@ def notices(settings: KubernetesSettings, spec: RunSpec | None = None) -> tuple[
     pods = f"{asked.hosts} pods of {settings.image}, {each} each"
     where = f"cluster {settings.context}, namespace {settings.namespace}: {pods}"
     places = settings.places
-<<<<<<< HEAD
-    buckets = {place for place in (places.artifacts_on_hosts, places.runs) if in_bucket(place)}
-    network = settings.network_notices
-    if not buckets:
-        return (where, *network)
-    return (
-        where,
-        *network,
-        f"pods reach {', '.join(sorted(buckets))} as their metadata server says, which Google's nodes have",
-    )
-=======
     buckets = sorted({place for place in (places.artifacts_on_hosts, places.runs, places.data) if in_bucket(place)})
     of_google = [place for place in buckets if not in_s3(place)]
     of_s3 = [place for place in buckets if in_s3(place)]
-    said = [where]
+    said = [where, *settings.network_notices]
     if of_google:
         said.append(f"pods reach {', '.join(of_google)} as their metadata server says, which Google's nodes have")
     if of_s3:
         server = settings.s3_endpoint or f"Amazon's in {settings.s3_region}"
         said.append(f"pods read {', '.join(of_s3)} ({server}) {settings.s3.account}")
     return tuple(said)
->>>>>>> h1
