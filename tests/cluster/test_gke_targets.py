@@ -34,6 +34,7 @@ STACKS = [name for name in stack_names() if isinstance(any_from_file(name), GkeS
 LIFE = "gke-v6e-16x4"
 OF_GPUS = "gke-a3-mega-32"
 TRAINING = "slipway-stack"  # a label of training pods alone
+OURS = "--selector=slipway-stack"  # the cluster is everybody's: JobSets of other tests may be left in it
 ACCELERATORS = ("cloud.google.com/gke-tpu-topology", "cloud.google.com/gke-accelerator")
 _DEFINITION = "jobsets.jobset.x-k8s.io"
 _ENABLED = ("artifactregistry", "cloudresourcemanager", "compute", "iam", "storage")
@@ -125,16 +126,16 @@ def test_a_stack_from_nothing_to_nothing(cloud: Cloud) -> None:
     assert (started := clone.run("slipway", "start", LIFE)).returncode == 0, said(started)
     until(lambda: cloud.cluster.pods_that_run(TRAINING) == 16, "all pods run again")
 
-    (made,) = cloud.get("jobsets")
+    (made,) = cloud.get("jobsets", OURS)
     before = {node["metadata"]["name"]: node["metadata"]["uid"] for node in cloud.get("nodes")}
     cloud.write(LIFE, steps=2000)
     assert (changed := clone.pulumi("up", LIFE)).returncode == 0, said(changed)
-    (now,) = cloud.get("jobsets")
+    (now,) = cloud.get("jobsets", OURS)
     assert now["metadata"]["uid"] != made["metadata"]["uid"]
     assert before == {node["metadata"]["name"]: node["metadata"]["uid"] for node in cloud.get("nodes")}, "nodes stay"
 
     assert (gone := clone.pulumi("destroy", LIFE)).returncode == 0, said(gone)
-    assert (cloud.get("jobsets"), cloud.pools_of_nodes()) == ([], {})
+    assert (cloud.get("jobsets", OURS), cloud.pools_of_nodes()) == ([], {})
     assert cloud.get("serviceaccounts,configmaps", f"--selector={TRAINING}") == []
     assert cloud.google.every("gcp:container/cluster:Cluster") == []
 
@@ -152,7 +153,7 @@ def test_each_stack_ends_with_a_jobset_that_is_admitted_and_leaves_nothing(cloud
     again = cloud.clone.pulumi("preview", stack, "--expect-no-changes", "--diff", "--color", "never")
     assert again.returncode == 0, said(again)
     assert (gone := cloud.clone.pulumi("destroy", stack)).returncode == 0, said(gone)
-    assert (cloud.get("jobsets"), cloud.pools_of_nodes()) == ([], {})
+    assert (cloud.get("jobsets", OURS), cloud.pools_of_nodes()) == ([], {})
 
 
 def test_32_hosts_of_gpus_get_their_cards_and_daemons_and_leave_nothing(cloud: Cloud) -> None:
@@ -182,7 +183,7 @@ def test_32_hosts_of_gpus_get_their_cards_and_daemons_and_leave_nothing(cloud: C
     assert again.returncode == 0, said(again)
 
     assert (gone := clone.pulumi("destroy", OF_GPUS)).returncode == 0, said(gone)
-    assert (cloud.get("jobsets"), cloud.pools_of_nodes()) == ([], {})
+    assert (cloud.get("jobsets", OURS), cloud.pools_of_nodes()) == ([], {})
     assert cloud.get("networks.networking.gke.io,gkenetworkparamsets.networking.gke.io") == []
     assert cloud.get("daemonsets", f"--selector={TRAINING}") == []
     assert [
