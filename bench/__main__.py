@@ -37,6 +37,7 @@ BENCHMARKS = (
     "step_speed",
     "endings",
     "load",
+    "gpu_fit",
     "fit",
     "fresh_clone",
     "suite",

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from infra import hardware, paths
 from infra.commands.main import app
 from infra.paths import ROOT, STACKS
-from infra.preview.fit import cache, compiler, errors, judge, levers, lookup, roofline
+from infra.preview.fit import cache, compiler, errors, interactive_fit, judge, levers, lookup, roofline
 from infra.preview.fit.compile_request import CompileRequest, compile_request_of
 from infra.preview.fit.compiler import CompileLimits, compile_step
 from infra.preview.fit.gate import gate
@@ -29,8 +29,15 @@ from infra.preview.fit.verdict import FitVerdict, Traffic, VerdictError, from_te
 from infra.preview.stack_plan import decide
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
-from infra.stack_file.cloud_training import CloudTrainingSettings
-from infra.stack_file.settings import FitCheck, SettingsError, any_from_file, every, from_file, stack_names
+from infra.stack_file.settings import (
+    FitCheck,
+    Settings,
+    SettingsError,
+    any_from_file,
+    every,
+    from_file,
+    stack_names,
+)
 from infra.stack_file.terms import Terms
 from infra.targets.local.settings import LocalSettings
 from infra.targets.tpu_vm.settings import TpuVmSettings
@@ -38,7 +45,7 @@ from infra.targets.tpu_vm.settings import TpuVmSettings
 SIZES = [  # for which a compiler was asked
     name
     for name in stack_names()
-    if isinstance(content := any_from_file(name), CloudTrainingSettings) and content.row.platform == "tpu"
+    if isinstance(content := any_from_file(name), Settings) and content.row.platform in judge.JUDGED
 ]
 FITS = FitVerdict(
     key="0" * 16,
@@ -93,7 +100,7 @@ def test_twins_ask_the_same_and_everything_compiled_asks_another() -> None:
 def test_the_command_and_a_preview_ask_the_same() -> None:
     for stack in SIZES:
         settings = any_from_file(stack)
-        assert isinstance(settings, CloudTrainingSettings)
+        assert isinstance(settings, Settings)
         assert train_step(stack).request.key == compile_request_of(settings, run_plan.of_stack(settings)).key
 
 
@@ -379,9 +386,8 @@ def test_a_stack_that_costs_nothing_is_judged_too_where_its_platform_has_a_judge
     with pytest.raises(SettingsError, match=r"llama3.1-8b fits is unknown: not compiled yet; run `slipway fit v6e-32`"):
         decide(OwnMachine(**values | {"training": larger}), buying=True)
     assert decide(OwnMachine(**values | {"training": larger, "fit": "unchecked"}), buying=True)
-    gpu = values | {"accelerator": "h100-1", "training": values["training"] | {"per_device_batch_size": 128}}
-    with pytest.raises(SettingsError, match=r"llama3.1-8b does not fit h100-1: out of memory: "):
-        decide(OwnMachine(**gpu))
+    with pytest.raises(SettingsError, match=r"llama3.1-8b fits is unknown: not compiled yet; run `slipway fit v6e-32`"):
+        decide(OwnMachine(**values | {"accelerator": "h100-1"}), buying=True)
     assert not any("fit:" in notice for notice in decide(from_file("local"), buying=True).notices)
 
 
@@ -545,6 +551,18 @@ def test_bad_input_is_one_sentence(arguments: list[str], message: str) -> None:
     code, shown = slipway(*arguments)
     assert code == 2
     assert message in " ".join(shown.split())
+
+
+def test_the_exit_code_is_the_verdict_and_unknown_is_no_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ["--accelerator", "a3-mega-2", "--set", "model_name=llama2-7b"]
+    for answer, code, said in (
+        (FITS, 0, "a3-mega-2: fits, "),
+        (TOO_LARGE, 1, "a3-mega-2: does not fit: "),
+        (FITS.__class__("k", "a3-mega-2", 1, "m", None, "the compile took too long"), 3, "a3-mega-2: unknown: the com"),
+    ):
+        monkeypatch.setattr(interactive_fit, "answer", lambda *_, answer=answer: answer)
+        exit_code, shown = slipway(*asked)
+        assert (exit_code, said in " ".join(shown.split())) == (code, True), shown
 
 
 def test_a_stack_of_gpus_has_a_compilers_word() -> None:

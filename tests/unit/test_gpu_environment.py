@@ -23,7 +23,10 @@ from training.hosts import HostError, NotYetError
 GOLDEN = Path(__file__).parents[1] / "golden" / "nccl"
 # Not of Google's script, or otherwise: what the launch reads, what the script is told, and what the release's own list
 # or the manifest beside it have besides.
-OURS = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_LIB_DIR", "NCCL_NVLS_ENABLE", "NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY"}
+OURS = {
+    "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_LIB_DIR", "NCCL_NVLS_ENABLE", "NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY",
+    "XLA_PYTHON_CLIENT_MEM_FRACTION",
+}  # fmt: skip
 
 
 def by_name(rows: tuple[Setting, ...]) -> dict[str, str]:

@@ -5,7 +5,7 @@ Out of memory, or a refusal of the compiler's, stops both; what is unknown stops
 
 from __future__ import annotations
 
-from infra.preview.fit import levers
+from infra.preview.fit import judge, levers
 from infra.preview.fit.train_step import TrainStep
 from infra.preview.fit.verdict import FitVerdict
 from infra.stack_file.settings import FitCheck, Settings, SettingsError
@@ -21,10 +21,8 @@ def gate(settings: Settings, verdict: FitVerdict, buying: bool) -> tuple[str, ..
         )
     if verdict.fits or settings.fit is FitCheck.UNCHECKED:
         return ()
-    otherwise = {
-        "tpu": f"run `slipway fit {settings.stack}`, or ",
-        "gpu": "choose a larger accelerator or a smaller step, or ",
-    }.get(settings.row.platform, "if you know that it does, ")
+    compiled = settings.row.platform in judge.JUDGED
+    otherwise = f"run `slipway fit {settings.stack}`, or " if compiled else "if you know that it does, "
     problem = (
         f"whether {verdict.model} fits is unknown: {verdict.reason}; {otherwise}write `slipway:fit: unchecked` in "
         f"{where(settings)}"

@@ -68,10 +68,11 @@ class KubernetesSettings(PodTerms):
     def group(self) -> PodGroup:
         """With everything that the stack file says, and nothing of what hosts install."""
         mounted = self.shared_path and self.shared_claim
+        pods = self.pods_with(self.resource or NVIDIA)
         return replace(
-            self.pods_with(self.resource or NVIDIA),
+            pods,
             account_annotations=self.account_annotations,
-            environment=self.s3.environment,
+            environment={**pods.environment, **self.s3.environment},
             node_labels=self.node_labels,
             mounts={str(self.shared_path): str(self.shared_claim)} if mounted else {},
             exclusive_by=self.exclusive_by or "",
