@@ -16,7 +16,6 @@ from infra.pods.pod_group import SLICE, JobKind, Manifest, PodGroup, check_name
 from training.exit_codes import ExitCode
 
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
-JOB_SETS = "v1alpha2.jobset.x-k8s.io"  # the same as the name of what a cluster with JobSet serves
 CONTAINER = "train"
 SLICE_LABEL = "slipway-slice"  # of a pod without a JobSet
 _EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"

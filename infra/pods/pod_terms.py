@@ -11,6 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from infra.paths import ROOT
 from infra.pods.pod_group import JobKind, PodGroup, PodGroupError, check_name
 from infra.stack_file.settings import Absent, SettingsError
 from infra.stack_file.terms import Terms, where
@@ -26,6 +27,7 @@ type Names = Annotated[str, Field(pattern=f"^{_NAMES}$", max_length=253)]
 type Qualified = Annotated[str, Field(pattern=f"^{_QUALIFIED}$")]
 type LabelValue = Annotated[str, Field(pattern=f"^{_VALUE}$")]
 type SecretKey = Annotated[str, Field(pattern=rf"^{_NAMES}/[-._A-Za-z0-9]+$")]
+type Image = Annotated[str, Field(pattern=r"^[a-z0-9][\x21-\x7e]*$")]
 type Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -51,7 +53,7 @@ class PodTerms(Terms):
     """The namespace of the pods; it has to be there."""
     account: Names = "slipway"
     """The service account of the pods, which is made; its token is in no pod."""
-    image: Annotated[str, Field(pattern=r"^[a-z0-9][\x21-\x7e]*$")] = "python:3.12"
+    image: Image = "python:3.12"
     """The image of the pods - any that has Python 3.12, bash and curl; a mirror's, or one by digest."""
     tolerations: tuple[Toleration, ...] = ()
     """Taints that pods stand, each with key, operator, value and effect; the accelerator's own is among them."""
@@ -61,6 +63,11 @@ class PodTerms(Terms):
     """Variables of the training by <secret>/<key> of the namespace."""
     job_kind: JobKind = JobKind.JOBSET
     """`jobset`, or `job` in a cluster without JobSet - a job for each slice, whose pods start again one by one."""
+    jobset_manifests: Absent[str] = None
+    """A file with JobSet's manifests, in the version that `up` installs, where its release cannot be reached."""
+    jobset_image: Absent[Image] = None
+    """The image of JobSet's controller where `up` installs it - the released one of registry.k8s.io if empty; a
+    mirror's, or one by digest."""
     queue: Absent[Names] = None
     """The local queue of Kueue, where the cluster has it."""
     priority: Absent[Names] = None
@@ -72,6 +79,11 @@ class PodTerms(Terms):
     def group_name(self) -> str:
         """Of the JobSet, and the start of every pod's; no two stacks have the same."""
         return f"slipway-{self.stack.replace('.', '--')}"
+
+    @property
+    def installs_job_set(self) -> bool:
+        """Whether `up` may install JobSet where the cluster has none; a target whose clusters are others' asks."""
+        return self.job_kind is JobKind.JOBSET
 
     @property
     @abstractmethod
@@ -100,6 +112,16 @@ class PodTerms(Terms):
             priority=self.priority or "",
             restarts=self.restarts,
         )
+
+    def check_place(self) -> None:
+        super().check_place()
+        if self.jobset_manifests and not (ROOT / self.jobset_manifests).is_file():
+            raise SettingsError(f"jobset_manifests is '{self.jobset_manifests}' in {where(self)}, which is no file")
+        for key in ("jobset_manifests", "jobset_image"):
+            if getattr(self, key) and not self.installs_job_set:
+                raise SettingsError(
+                    f"{key} is '{getattr(self, key)}' in {where(self)}, but nothing installs JobSet; leave it out"
+                )
 
     def check_group(self) -> None:
         """Raises SettingsError for a name that Kubernetes would refuse once JobSet has made pods' names of it."""

@@ -86,6 +86,9 @@ def test_what_a_stack_says_of_its_pods_is_what_they_have() -> None:
         ({"secret_variables": {"KEY": "wandb"}}, "secret_variables.KEY is 'wandb'"),
         ({"tolerations": [{"key": "a", "effect": "Never"}]}, "tolerations.0.effect is 'Never'"),
         ({"job_kind": "job", "exclusive_by": "pool"}, "exclusive_by is 'pool' in stacks/Pulumi.eks-h100-2.yaml, which"),
+        ({"job_kind": "job", "install_jobset": True}, "install_jobset is true in stacks/Pulumi.eks-h100-2.yaml, but"),
+        ({"jobset_image": "mirror/jobset"}, "jobset_image is 'mirror/jobset' in stacks/Pulumi.eks-h100-2.yaml, but"),
+        ({"install_jobset": True, "jobset_manifests": "absent.yaml"}, "which is no file"),
         ({"project": "my-project"}, "unknown key 'project'"),
     ],
 )

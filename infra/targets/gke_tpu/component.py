@@ -14,19 +14,18 @@ import pulumi
 
 from infra.components.cluster_objects import declare_objects
 from infra.components.prepared_run import PreparedRunArgs, prepare_run
-from infra.components.resources import StackGuard, child_after
+from infra.components.resources import JobSetInstallation, StackGuard, child_after
 from infra.names import STATE_LABEL
 from infra.pods.pod_group import Manifest
-from infra.providers.inputs import StackGuardInputs
+from infra.providers.inputs import JobSetInstallationInputs, StackGuardInputs
 from infra.targets.gke_tpu.accounts import Grant
 from infra.targets.gke_tpu.cluster_inputs import Inputs
-from infra.targets.gke_tpu.kubeconfig import kubeconfig
+from infra.targets.gke_tpu.kubeconfig import kubeconfig, server_of
 from infra.targets.gke_tpu.tpu_pools import TpuPool
 
 _SERVICE = "gcp:projects/service:Service"
 _CLUSTER, _POOL = "gcp:container/cluster:Cluster", "gcp:container/nodePool:NodePool"
 _POLICY, _ACCOUNT = "gcp:compute/resourcePolicy:ResourcePolicy", "gcp:serviceaccount/account:Account"
-_API = "kubernetes:apiregistration.k8s.io/v1:APIService"
 _SAID_BY_GOOGLE = ("controlPlaneEndpointsConfig", "endpoint", "masterAuth")
 
 
@@ -42,13 +41,12 @@ class AccountArgs:
 @dataclass(frozen=True)
 class TrainingArgs:
     """What runs in the cluster. pods: the account that pods become, None where the stack names another; `becoming` is
-    the role by which they do. apis: what the cluster has to serve before TPUs are bought. manifests: in the order in
-    which they are made."""
+    the role by which they do. job_set: None where pods need none. manifests: in the order in which they are made."""
 
     prepared: PreparedRunArgs
     pods: AccountArgs | None
     becoming: Grant
-    apis: Sequence[str]
+    job_set: JobSetInstallationInputs | None
     manifests: Sequence[Manifest]
 
 
@@ -77,11 +75,11 @@ class GkeTpuCluster(pulumi.ComponentResource):
         service = pulumi.CustomResource(_SERVICE, "gke", args.service, child_after(self, *first))
         cluster = self._cluster(args.cluster, [*first, *nodes, service])
         system = self._pool("system", args.system_pool, cluster, [])
-        reached = self._reached(cluster) if training else None
-        served = [self._served(api, reached, system) for api in training.apis] if training and reached else []
-        pools = [self._tpu_pool(pool, cluster, [system, *served]) for pool in args.pools]
-        if training and reached:
-            self._train(training, reached, guard, [cluster, *first, *pools])
+        job_set = self._job_set(training.job_set, cluster, system) if training and training.job_set else None
+        ready = [system, *([job_set] if job_set else [])]  # no TPU is bought that JobSet would let stand idle
+        pools = [self._tpu_pool(pool, cluster, ready) for pool in args.pools]
+        if training:
+            self._train(training, cluster, guard, [cluster, *first, *ready, *pools], job_set)
         self.register_outputs({"cluster": args.cluster["name"]})
 
     def _account(self, args: AccountArgs, after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
@@ -114,18 +112,13 @@ class GkeTpuCluster(pulumi.ComponentResource):
         labelled = {"nodeConfig": nodes | {"resourceLabels": nodes["resourceLabels"] | self._state}}
         return pulumi.CustomResource(_POOL, word, inputs | labelled | {"cluster": cluster.name}, options)
 
-    def _reached(self, cluster: _GkeCluster) -> pulumi.ProviderResource:
-        said = pulumi.Output.all(cluster.name, *(getattr(cluster, key) for key in _SAID_BY_GOOGLE))
-        # Of the cluster's login that Google's plugin keeps secret nothing is in it.
-        text = pulumi.Output.unsecret(said.apply(_kubeconfig))
-        return pulumi.ProviderResource("kubernetes", "cluster", {"kubeconfig": text}, child_after(self, cluster))
-
-    def _served(
-        self, api: str, cluster: pulumi.ProviderResource, system: pulumi.CustomResource
-    ) -> pulumi.CustomResource:
-        """An API that is read, and not made: where the cluster does not serve it, `up` ends here."""
-        options = pulumi.ResourceOptions(parent=self, depends_on=[system], provider=cluster, id=api)
-        return pulumi.CustomResource(_API, api, {}, options)
+    def _job_set(
+        self, inputs: JobSetInstallationInputs, cluster: _GkeCluster, system: pulumi.CustomResource
+    ) -> JobSetInstallation:
+        """Its controller runs on the system pool: it stands no TPU's taint."""
+        text = cluster.kubeconfig
+        following = {"cluster": text.apply(server_of), "kubeconfig": text, "identity": self._state[STATE_LABEL]}
+        return JobSetInstallation("jobset", inputs, child_after(self, cluster, system), following)
 
     def _tpu_pool(self, pool: TpuPool, cluster: _GkeCluster, after: Sequence[pulumi.Resource]) -> pulumi.CustomResource:
         if pool.policy is None:
@@ -137,14 +130,19 @@ class GkeTpuCluster(pulumi.ComponentResource):
     def _train(
         self,
         training: TrainingArgs,
-        reached: pulumi.ProviderResource,
+        cluster: _GkeCluster,
         guard: StackGuard,
         after: Sequence[pulumi.Resource],
+        job_set: JobSetInstallation | None,
     ) -> None:
         pods = self._account(training.pods, [guard]) if training.pods else []
         # Google knows the cluster's accounts once there is a cluster.
         becoming = self._grant(training.becoming, training.becoming.inputs["member"], [*after, *pods])
-        declare_objects(training.manifests, self, [*after, *pods, becoming], reached, guard.identity)
+        reached = pulumi.ProviderResource(
+            "kubernetes", "cluster", {"kubeconfig": cluster.kubeconfig}, child_after(self, cluster)
+        )
+        version = job_set.version if job_set else None
+        declare_objects(training.manifests, self, [*after, *pods, becoming], reached, guard.identity, version)
 
 
 class _GkeCluster(pulumi.CustomResource):
@@ -154,6 +152,12 @@ class _GkeCluster(pulumi.CustomResource):
 
     def __init__(self, word: str, inputs: Inputs, opts: pulumi.ResourceOptions) -> None:
         super().__init__(_CLUSTER, word, dict.fromkeys(_SAID_BY_GOOGLE) | inputs, opts)
+
+    @property
+    def kubeconfig(self) -> pulumi.Output[str]:
+        """Of the cluster's login that Google's plugin keeps secret nothing is in it."""
+        said = pulumi.Output.all(self.name, *(getattr(self, key) for key in _SAID_BY_GOOGLE))
+        return pulumi.Output.unsecret(said.apply(_kubeconfig))
 
 
 class _GoogleAccount(pulumi.CustomResource):

@@ -5,10 +5,9 @@ Needs no account and no network: names are a function of project and region, so 
 
 from __future__ import annotations
 
+from infra.components.job_set_inputs import job_set_inputs
 from infra.components.prepared_run import prepared_run_args
 from infra.names import stack_label
-from infra.pods.job_set import JOB_SETS
-from infra.pods.pod_group import JobKind
 from infra.pods.run_manifests import run_manifests
 from infra.preview.stack_plan import TrainingPlan
 from infra.providers.inputs import StackGuardInputs
@@ -40,13 +39,14 @@ def cluster_args(plan: TrainingPlan[GkeTpuSettings]) -> GkeTpuArgs:
 
 def _training(plan: TrainingPlan[GkeTpuSettings]) -> TrainingArgs:
     settings = plan.settings
+    manifests = run_manifests(settings, plan.software)
     own = _account(settings, "train", "Training", accounts.pod_grants(settings))
     return TrainingArgs(
         prepared=prepared_run_args(settings, plan.spec, plan.software),
         pods=None if settings.service_account else own,
         becoming=accounts.becoming(settings),
-        apis=[JOB_SETS] if settings.job_kind is JobKind.JOBSET else [],
-        manifests=run_manifests(settings, plan.software),
+        job_set=job_set_inputs(settings, manifests),
+        manifests=manifests,
     )
 
 

@@ -41,6 +41,13 @@ class KubernetesSettings(PodTerms):
     exclusive_by: Absent[Qualified] = None
     """A label of nodes whose values tell pools apart, like cloud.google.com/gke-nodepool - a slice gets one whole."""
 
+    install_jobset: bool = False
+    """Whether `up` installs JobSet where the cluster has none; it needs the rights of the cluster's administrator."""
+
+    @property
+    def installs_job_set(self) -> bool:
+        return self.install_jobset and super().installs_job_set
+
     @property
     def billed_in(self) -> str:
         return f"{self.context}/{self.namespace}"
@@ -64,7 +71,7 @@ class KubernetesSettings(PodTerms):
 
     def check_place(self) -> None:
         super().check_place()
-        for rule in (_files_rule, _exclusive_rule, PodTerms.check_group):
+        for rule in (_files_rule, _exclusive_rule, _install_rule, PodTerms.check_group):
             rule(self)
 
 
@@ -94,4 +101,11 @@ def _exclusive_rule(settings: KubernetesSettings) -> None:
         raise SettingsError(
             f"exclusive_by is '{settings.exclusive_by}' in {where(settings)}, which JobSet alone knows; leave it "
             f"out, or write `job_kind: jobset`"
+        )
+
+
+def _install_rule(settings: KubernetesSettings) -> None:
+    if settings.install_jobset and settings.job_kind is JobKind.JOB:
+        raise SettingsError(
+            f"install_jobset is true in {where(settings)}, but job_kind is 'job', which needs no JobSet; leave one out"
         )
