@@ -72,7 +72,7 @@ class Run(SlipwayResource[RunInputs]):
 class JobSetInstallation(SlipwayResource[JobSetInstallationInputs]):
     """JobSet in a cluster: what is there already, or the release that is installed and taken away again."""
 
-    version: pulumi.Output[str]
+    installed: pulumi.Output[str]  # its version
 
 
 def child_after(parent: pulumi.Resource, *resources: pulumi.Resource) -> pulumi.ResourceOptions:

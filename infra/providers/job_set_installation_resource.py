@@ -74,7 +74,7 @@ class JobSetInstallationResource(Resource[JobSetInstallationInputs]):
         """Another release takes the place of the one that was made; of what others have made nothing is changed."""
         known = (outputs["version"], outputs["content"], outputs["image"])
         if outputs["made"] and not outputs["lacks"] and known == (new.version, new.content, new.image):
-            return {key: outputs[key] for key in ("made", "version", "objects", "lacks")}
+            return {key: outputs[key] for key in ("made", "installed", "objects", "lacks")}
         installed = self.create(context, new)[1]
         gone = [path for path in outputs.get("objects", ()) if path not in installed["objects"]]
         if installed["made"] and gone:
@@ -102,12 +102,12 @@ def _reached(cluster: str, kubeconfig: str) -> Cluster:
 
 
 def _found(version: str) -> Outputs:
-    return {"made": False, "version": version, "objects": [], "lacks": []}
+    return {"made": False, "installed": version, "objects": [], "lacks": []}
 
 
 def _made(manifests: Iterable[dict[str, Any]], new: JobSetInstallationInputs) -> Outputs:
     objects = [job_set_release.path(each) for each in manifests]
-    return {"made": True, "version": new.version, "objects": objects, "lacks": []}
+    return {"made": True, "installed": new.version, "objects": objects, "lacks": []}
 
 
 def _as_it_is(cluster: Cluster, definition: dict[str, Any], new: JobSetInstallationInputs) -> Outputs:

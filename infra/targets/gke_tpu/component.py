@@ -141,7 +141,7 @@ class GkeTpuCluster(pulumi.ComponentResource):
         reached = pulumi.ProviderResource(
             "kubernetes", "cluster", {"kubeconfig": cluster.kubeconfig}, child_after(self, cluster)
         )
-        version = job_set.version if job_set else None
+        version = job_set.installed if job_set else None
         declare_objects(training.manifests, self, [*after, *pods, becoming], reached, guard.identity, version)
 
 

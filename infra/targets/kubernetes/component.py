@@ -39,7 +39,7 @@ class ClusterRun(pulumi.ComponentResource):
         after, version = [guard, *run], None
         if args.job_set:
             following = {"identity": guard.identity}
-            installed = JobSetInstallation("jobset", args.job_set, child_after(self, *after), following)
-            after, version = [*after, installed], None if args.has_job_set else installed.version
+            job_set = JobSetInstallation("jobset", args.job_set, child_after(self, *after), following)
+            after, version = [*after, job_set], None if args.has_job_set else job_set.installed
         declare_objects(args.manifests, self, after, cluster, guard.identity, version)
         self.register_outputs({})
