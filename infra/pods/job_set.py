@@ -23,6 +23,7 @@ _QUEUE = "kueue.x-k8s.io/queue-name"
 _SCRIPT = "/slipway/start"  # where the configuration map is mounted
 _ROOT = "/slipway/root"  # bundles and environments: as long as the pod lives
 _HOST = "/slipway/host"
+_NOBODYS = {"HOME": _HOST, "USER": "slipway"}  # a user that the image does not know has neither
 _SAVES_S = 600  # time to save a checkpoint once it is told to end; a spot node gives less, whatever is asked for
 # What ends a run for good, and what the cluster has taken: as the job's failure message spells it, which names an exit
 # code only where a container ended by itself (kubernetes/pkg/controller/job/pod_failure_policy.go).
@@ -159,7 +160,7 @@ def _pod(group: PodGroup, script: str) -> Manifest:
         "serviceAccountName": group.account,
         "automountServiceAccountToken": False,  # training asks the API server nothing
         "terminationGracePeriodSeconds": _SAVES_S,
-        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}} | _user(group),
         "nodeSelector": dict(group.node_labels),
         "tolerations": [dict(one) for one in group.tolerations],
         "volumes": volumes,
@@ -186,6 +187,12 @@ def _pod(group: PodGroup, script: str) -> Manifest:
     return pod
 
 
+def _user(group: PodGroup) -> Manifest:
+    """No group of volumes is among it: Kubernetes would give that all files of a claim, which others use too."""
+    number = group.run_as
+    return {"runAsNonRoot": True, "runAsUser": number, "runAsGroup": number} if number else {}
+
+
 def _environment(group: PodGroup, script: str) -> list[Manifest]:
     """A changed script or bundle is another pod, so the set is made anew with it."""
     plain = {
@@ -200,6 +207,7 @@ def _environment(group: PodGroup, script: str) -> list[Manifest]:
         "PROCESSES_IN_JOB": str(group.hosts_per_slice),
         "JAX_PROCESS_COUNT": str(group.hosts),
         "JAX_COORDINATOR_ADDRESS": group.coordinator,
+        **(_NOBODYS if group.run_as else {}),
         **group.environment,
     }
     said: list[Manifest] = [{"name": name, "value": value} for name, value in plain.items()]

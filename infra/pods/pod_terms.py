@@ -55,6 +55,8 @@ class PodTerms(Terms):
     """The service account of the pods, which is made; its token is in no pod."""
     image: Image = "python:3.12"
     """The image of the pods - any that has Python 3.12, bash and curl; a mirror's, or one by digest."""
+    run_as: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    """The number of the user that pods run as, in a namespace that admits no root; 0 is the image's own."""
     tolerations: tuple[Toleration, ...] = ()
     """Taints that pods stand, each with key, operator, value and effect; the accelerator's own is among them."""
     pull_secrets: tuple[Names, ...] = ()
@@ -111,6 +113,7 @@ class PodTerms(Terms):
             queue=self.queue or "",
             priority=self.priority or "",
             restarts=self.restarts,
+            run_as=self.run_as,
         )
 
     def check_place(self) -> None:

@@ -21,14 +21,14 @@ from infra.pods.job_set import API_VERSION
 from infra.pods.job_set_release import ReleaseError
 from infra.providers.inputs import JobSetInstallationInputs
 from infra.providers.object_watch import watched
-from infra.providers.resource import Context, Outputs, Resource, ResourceError
+from infra.providers.resource import Context, DeadlineError, Outputs, Resource, ResourceError
 from infra.targets.errors import TargetError
 
 _MANAGER = "slipway"
 _PAUSE_S = 0.5
 _FETCH_S = 30.0
 _NOT_YET = (404, 500, 503)  # the kind is not served, or its webhook does not answer
-_NAMED = 3  # how many JobSets of others a sentence names
+_NAMED = 3  # how many JobSets a sentence names
 _POD = {"spec": {"restartPolicy": "Never", "containers": [{"name": "none", "image": "none"}]}}
 _PROBE: dict[str, Any] = {
     "apiVersion": API_VERSION,
@@ -87,9 +87,9 @@ class JobSetInstallationResource(Resource[JobSetInstallationInputs]):
             return
         with _told():
             cluster = _reached(outputs["cluster"], outputs["kubeconfig"])
-            if others := _job_sets_of_others(context, cluster, outputs["identity"]):
-                named = ", ".join(others[:_NAMED]) + (", ..." if len(others) > _NAMED else "")
-                context.say(f"JobSet stays in the cluster: {len(others)} JobSets of others are there ({named})")
+            if kept_by := _job_sets(context, cluster, outputs["identity"]):
+                named = ", ".join(kept_by[:_NAMED]) + (", ..." if len(kept_by) > _NAMED else "")
+                context.say(f"JobSet stays in the cluster: JobSets are there ({named})")
                 return
             _remove(context, cluster, outputs["objects"], outputs["identity"])
 
@@ -192,15 +192,19 @@ def _has_condition(found: dict[str, Any], kind: str) -> bool:
 
 def _wait_for_controller(context: Context, cluster: Cluster, image: str) -> None:
     """Until a pod of it is ready, with why it is not as progress."""
-    context.report("waiting for JobSet's controller: it has no pod yet")
+    why = "it has no pod yet"
+    context.report(f"waiting for JobSet's controller: {why}")
     pods = f"/api/v1/namespaces/{job_set_release.NAMESPACE}/pods"
-    for pod in watched(context, cluster, pods, {"labelSelector": job_set_release.CONTROLLER_PODS}):
-        if pod["spec"]["containers"][0]["image"] != image:
-            continue
-        if _has_condition(pod, "Ready"):
-            return
-        _, why = pod_view.phase_of(pod)
-        context.report(f"waiting for JobSet's controller: {why or 'it is not ready'}")
+    try:
+        for pod in watched(context, cluster, pods, {"labelSelector": job_set_release.CONTROLLER_PODS}):
+            if pod["spec"]["containers"][0]["image"] != image:
+                continue
+            if _has_condition(pod, "Ready"):
+                return
+            why = pod_view.phase_of(pod)[1] or "it is not ready"
+            context.report(f"waiting for JobSet's controller: {why}")
+    except DeadlineError as error:
+        raise DeadlineError(f"JobSet's controller does not run: {why}; {error}") from None
 
 
 def _wait_for_webhook(context: Context, cluster: Cluster) -> None:
@@ -217,16 +221,20 @@ def _wait_for_webhook(context: Context, cluster: Cluster) -> None:
             return
 
 
-def _job_sets_of_others(context: Context, cluster: Cluster, identity: str) -> list[str]:
-    """Once those of this state, which are deleted before, are gone."""
+def _job_sets(context: Context, cluster: Cluster, identity: str) -> list[str]:
+    """Those that would go with the definition, once what this state has deleted is gone."""
     while True:
         listed = cluster.find(job_set_release.JOB_SETS)
         found: list[dict[str, Any]] = listed["items"] if listed else []
-        others = [each for each in found if not job_set_release.is_made_by(each, identity)]
-        if others or not found:
-            return [f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in others]
+        ending = [each for each in found if _is_ending(each) and job_set_release.is_made_by(each, identity)]
+        if len(ending) < len(found) or not found:
+            return [f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in found]
         context.report(f"waiting until {len(found)} JobSets are gone")
         context.wait(_PAUSE_S)
+
+
+def _is_ending(found: dict[str, Any]) -> bool:
+    return "deletionTimestamp" in found["metadata"]
 
 
 def _remove(context: Context, cluster: Cluster, paths: Iterable[str], identity: str) -> None:
