@@ -24,6 +24,7 @@ from infra.providers.object_watch import watched
 from infra.providers.resource import Context, DeadlineError, Outputs, Resource, ResourceError
 from infra.targets.errors import TargetError
 
+_OUTPUTS = ("made", "installed", "objects", "lacks", "ready")
 _MANAGER = "slipway"
 _PAUSE_S = 0.5
 _FETCH_S = 30.0
@@ -52,7 +53,7 @@ class JobSetInstallationResource(Resource[JobSetInstallationInputs]):
                 return identifier, _as_it_is(cluster, definition, new)
             manifests = _to_make(cluster, _published(context, new), new)
             outputs = _made(manifests, new)
-            context.accept(identifier, outputs)
+            context.accept(identifier, outputs | {"ready": False})
             _install(context, cluster, manifests, new.image)
             return identifier, outputs
 
@@ -68,13 +69,14 @@ class JobSetInstallationResource(Resource[JobSetInstallationInputs]):
             return {"lacks": [path for path in outputs["objects"] if cluster.is_there(path) is False]}
 
     def drift(self, outputs: Outputs) -> list[str]:
-        return ["lacks"] if outputs.get("lacks") else []
+        """A part is gone, or an `up` ended before the controller ran."""
+        return (["lacks"] if outputs["lacks"] else []) + ([] if outputs["ready"] else ["ready"])
 
     def update(self, context: Context, identifier: str, outputs: Outputs, new: JobSetInstallationInputs) -> Outputs:
         """Another release takes the place of the one that was made; of what others have made nothing is changed."""
         known = (outputs["version"], outputs["content"], outputs["image"])
-        if outputs["made"] and not outputs["lacks"] and known == (new.version, new.content, new.image):
-            return {key: outputs[key] for key in ("made", "installed", "objects", "lacks")}
+        if outputs["made"] and not self.drift(outputs) and known == (new.version, new.content, new.image):
+            return {key: outputs[key] for key in _OUTPUTS}
         installed = self.create(context, new)[1]
         gone = [path for path in outputs.get("objects", ()) if path not in installed["objects"]]
         if installed["made"] and gone:
@@ -102,12 +104,12 @@ def _reached(cluster: str, kubeconfig: str) -> Cluster:
 
 
 def _found(version: str) -> Outputs:
-    return {"made": False, "installed": version, "objects": [], "lacks": []}
+    return {"made": False, "installed": version, "objects": [], "lacks": [], "ready": True}
 
 
 def _made(manifests: Iterable[dict[str, Any]], new: JobSetInstallationInputs) -> Outputs:
     objects = [job_set_release.path(each) for each in manifests]
-    return {"made": True, "installed": new.version, "objects": objects, "lacks": []}
+    return {"made": True, "installed": new.version, "objects": objects, "lacks": [], "ready": True}
 
 
 def _as_it_is(cluster: Cluster, definition: dict[str, Any], new: JobSetInstallationInputs) -> Outputs:

@@ -219,7 +219,7 @@ def _others_keep_it(own: OwnCluster, outputs: dict[str, Any]) -> None:
     own.cluster.kubectl("delete", "jobset", "theirs", "--namespace=default")
     other = INSTALLATION.parse(outputs | {"identity": "of-another"})
     found = INSTALLATION.create(without_jobset.asked([]), other)[1]
-    assert found == {"made": False, "installed": job_set_release.VERSION, "objects": [], "lacks": []}
+    assert found == {"made": False, "installed": job_set_release.VERSION, "objects": [], "lacks": [], "ready": True}
     INSTALLATION.delete(without_jobset.asked([]), "", outputs | found)
     assert len(without_jobset.there(own.cluster)) == len(without_jobset.released())
     newer = INSTALLATION.parse(outputs | {"identity": "of-another", "fields": ["spec.network.newer"]})
@@ -232,6 +232,8 @@ def _a_killed_up_goes_on(own: OwnCluster, outputs: dict[str, Any]) -> None:
     own.cluster.kubectl("delete", "service", "jobset-webhook-service", "--namespace=jobset-system")
     lacking = INSTALLATION.read(without_jobset.asked([]), "", outputs)
     assert lacking and [path.rpartition("/")[2] for path in lacking["lacks"]] == ["jobset-webhook-service"]
+    assert INSTALLATION.drift(outputs | lacking) == ["lacks"]
+    assert INSTALLATION.drift(outputs | {"ready": False}) == ["ready"], "nobody has waited for it to the end"
     made = INSTALLATION.update(without_jobset.asked([]), "", outputs | lacking, INSTALLATION.parse(outputs))
     assert made["made"] and made["objects"] == outputs["objects"]
     assert len(without_jobset.there(own.cluster)) == len(without_jobset.released())
