@@ -17,10 +17,16 @@ from infra.providers.inputs import JobSetInstallationInputs
 def job_set_inputs(
     settings: PodTerms, manifests: Sequence[Manifest], cluster: str = ""
 ) -> JobSetInstallationInputs | None:
-    """None where nothing may be installed. manifests: of the run. cluster: a context, where there is one."""
+    """None where nothing may be installed. manifests: of the run. cluster: a context, where there is one.
+
+    Raises ReleaseError for a file that is not the release; what is fetched, `up` judges.
+    """
     if not settings.installs_job_set:
         return None
-    source = str(ROOT / settings.jobset_manifests) if settings.jobset_manifests else job_set_release.URL
+    source = job_set_release.URL
+    if settings.jobset_manifests:
+        source = str(ROOT / settings.jobset_manifests)
+        job_set_release.manifests_of(source)
     used = [job_set_release.used_fields(each) for each in manifests if each["kind"] == "JobSet"]
     return JobSetInstallationInputs(
         cluster=cluster,

@@ -1,4 +1,4 @@
-"""JobSet's own release in the version that Slipway installs: which it is, what it is made of, what of it we use. Pure.
+"""JobSet's own release in the version that Slipway installs: which it is, what it is made of, what of it we use.
 
 Its project publishes one file of manifests, which is not in this repository: it is known by its content, and comes from
 the project's release or from a file of the operator's. The published file names an image of Kubernetes' staging
@@ -13,6 +13,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import yaml
@@ -20,7 +21,7 @@ import yaml
 from infra.names import STATE_LABEL
 from infra.pods.job_set import API_VERSION
 from infra.pods.pod_group import Manifest
-from infra.sentences import SentenceError
+from infra.targets.errors import TargetError
 
 VERSION = "v0.10.1"  # the same as of tools/cluster/control-plane/go.mod
 CONTENT = "085e6e65d8c9e26f0d73338cc45d20e639900c8e1c761b56224fde9080bd0427"  # what `content` says of it
@@ -35,8 +36,18 @@ PROBES = f"/apis/{API_VERSION}/namespaces/{NAMESPACE}/jobsets"
 BY_HAND = f"kubectl apply --server-side -f {URL}"
 
 
-class ReleaseError(SentenceError):
+class ReleaseError(TargetError):
     """What was found is not the release that it should be."""
+
+
+def manifests_of(file: str) -> list[Manifest]:
+    """Those of a file of the operator's. Raises ReleaseError."""
+    where = f"jobset_manifests '{file}'"
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReleaseError(f"{where} cannot be read: {error}; JobSet {VERSION}'s is at {URL}") from None
+    return manifests_in(text, where)
 
 
 def manifests_in(text: str, where: str) -> list[Manifest]:

@@ -12,13 +12,11 @@ import contextlib
 import json
 import ssl
 from collections.abc import Generator, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from infra.pods import job_set_release, pod_view
 from infra.pods.cluster import Cluster, ClusterRefusedError
 from infra.pods.job_set import API_VERSION
-from infra.pods.job_set_release import ReleaseError
 from infra.providers.inputs import JobSetInstallationInputs
 from infra.providers.object_watch import watched
 from infra.providers.resource import Context, DeadlineError, Outputs, Resource, ResourceError
@@ -127,11 +125,7 @@ def _published(context: Context, new: JobSetInstallationInputs) -> list[dict[str
     if new.source.startswith("https://"):
         context.report(f"fetching {new.source}")
         return job_set_release.manifests_in(_fetched(new.source), new.source)
-    try:
-        text = Path(new.source).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ResourceError(f"jobset_manifests {new.source} cannot be read: {error}") from None
-    return job_set_release.manifests_in(text, f"jobset_manifests {new.source}")
+    return job_set_release.manifests_of(new.source)
 
 
 def _fetched(url: str) -> str:
@@ -257,5 +251,5 @@ def _remove(context: Context, cluster: Cluster, paths: Iterable[str], identity: 
 def _told() -> Generator[None]:
     try:
         yield
-    except (TargetError, ReleaseError) as error:
+    except TargetError as error:
         raise ResourceError(str(error)) from None

@@ -16,10 +16,13 @@ from infra.emulators.cluster.nodes import POOL
 from infra.host_software.derive import wheelhouse
 from infra.paths import ROOT
 from infra.pods import job_set_release
+from infra.pods.cluster import Cluster
+from infra.pods.pod_findings import job_set_finding
 from infra.providers.job_set_installation_resource import JobSetInstallationResource
 from infra.providers.resource import ResourceError
 from infra.stack_file.settings import from_text
 from infra.targets.kubernetes.settings import KubernetesSettings
+from infra.targets.needs import Outcome
 from tests.cluster import without_jobset
 from tests.cluster.emulator import Emulator
 from tests.cluster.jobsets import jobset
@@ -246,4 +249,7 @@ def _half_of_one_is_nobodys(own: OwnCluster, outputs: dict[str, Any]) -> None:
     ):
         INSTALLATION.create(without_jobset.asked([]), INSTALLATION.parse(outputs))
     own.cluster.kubectl("delete", "clusterrole", "jobset-metrics-reader")
+    cluster = Cluster(own.context, json.loads(outputs["kubeconfig"]))
+    brought, absent = (job_set_finding(cluster, "default", installs) for installs in (True, False))
+    assert (brought.verdict, absent.verdict) == (Outcome.OK, Outcome.WRONG)
     assert without_jobset.there(own.cluster) == []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from infra.components.job_set_inputs import job_set_inputs
 from infra.paths import STACKS
+from infra.pods import job_set_release
+from infra.pods.job_set_release import ReleaseError
 from infra.pods.run_manifests import run_manifests
 from infra.preview.stack_plan import decide
 from infra.stack_file.settings import SettingsError, check, from_file
@@ -96,6 +100,16 @@ def test_what_cannot_be_is_one_sentence(changes: dict[str, Any], sentence: str) 
     with pytest.raises(SettingsError) as refused:
         made(**changes)
     assert sentence in str(refused.value)
+
+
+def test_jobset_is_installed_where_that_is_allowed_from_a_file_that_is_the_release(tmp_path: Path) -> None:
+    assert job_set_inputs(made(), []) is None, "the cluster is others' too"
+    released = job_set_inputs(made(install_jobset=True), [], "my-cluster")
+    assert released and (released.cluster, released.source) == ("my-cluster", job_set_release.URL)
+    assert released.image == f"registry.k8s.io/jobset/jobset:{released.version}", "the published image is deleted"
+    (file := tmp_path / "manifests.yaml").write_text("kind: Namespace\n")
+    with pytest.raises(ReleaseError, match="manifests.yaml' is no file of manifests; JobSet v"):
+        job_set_inputs(made(install_jobset=True, jobset_manifests=str(file)), [])
 
 
 def test_a_name_that_kubernetes_would_cut_is_refused_with_what_to_shorten() -> None:
