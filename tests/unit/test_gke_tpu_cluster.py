@@ -86,7 +86,7 @@ def test_the_clusters_own_pods_get_cpu_nodes_that_are_never_spot(tier: dict[str,
 
 
 def test_jobset_comes_into_a_new_cluster_unless_pods_need_none() -> None:
-    training = cluster_args(decide(made(jobset_image="mirror.example.com/jobset:v0.10.1"))).training
+    training = cluster_args(decide(made(jobset_image="mirror.test/jobset:1"))).training
     assert training and training.job_set
     assert (training.job_set.source, training.job_set.image) == (
         job_set_release.URL,

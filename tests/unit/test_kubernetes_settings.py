@@ -108,7 +108,7 @@ def test_jobset_is_installed_where_that_is_allowed_from_a_file_that_is_the_relea
     assert released and (released.cluster, released.source) == ("my-cluster", job_set_release.URL)
     assert released.image == f"registry.k8s.io/jobset/jobset:{released.version}", "the published image is deleted"
     (file := tmp_path / "manifests.yaml").write_text("kind: Namespace\n")
-    with pytest.raises(ReleaseError, match="manifests.yaml' is no file of manifests; JobSet v"):
+    with pytest.raises(ReleaseError, match=r"manifests\.yaml' is no file of manifests; JobSet v"):
         job_set_inputs(made(install_jobset=True, jobset_manifests=str(file)), [])
 
 
