@@ -26,6 +26,7 @@ _KINDS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _ROOT = "/apis/admissionregistration.k8s.io/v1"
 _SERVICE = "jobset-webhook-service"
 _PAUSE_S = 1.0  # before the API server is asked again
+_ITS_END = (OSError, http.client.HTTPException, ValueError)  # the last one of half a line
 
 
 @contextlib.contextmanager
@@ -57,7 +58,7 @@ def led(found: Manifest, port: int, authority: bytes) -> tuple[str, Manifest] | 
 def _follow(layout: Layout, kind: str, ended: threading.Event) -> None:
     authority = layout.certificates.authority.read_bytes()
     while not ended.wait(_PAUSE_S):
-        with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(_connection(layout)) as reader:
+        with contextlib.suppress(*_ITS_END), contextlib.closing(_connection(layout)) as reader:
             reader.request("GET", f"{_ROOT}/{kind}?watch=true", headers=_headers(layout))
             for line in reader.getresponse():
                 event: dict[str, Any] = json.loads(line)
