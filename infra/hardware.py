@@ -23,6 +23,7 @@ from infra.sentences import SentenceError
 TABLE = Path(__file__).with_name("hardware.yaml")
 _AS_WRITTEN = (  # of a family
     *("gke_accelerator", "gke_version", "gke_boot_disk", "vertex_accelerator", "runtime_version", "data_nics"),
+    "gpu_network",
 )
 
 
@@ -106,6 +107,7 @@ class Accelerator:
     family: str
     title: str
     platform: str  # the extra of training/ that its hosts install, and MaxText's `hardware`
+    chip: str  # a row of `chips`; empty where it is of no make
     chips: int
     hosts: int
     devices_per_chip: int
@@ -133,6 +135,7 @@ class Accelerator:
     gke_version: str | None = None  # the oldest of GKE that has it, where a source says one
     gke_boot_disk: str | None = None  # the kind of disk that its nodes start from, where it is not any
     gke_workload_policy: bool = False  # whether a slice of several hosts is placed by one, not by a compact placement
+    gpu_network: str | None = None  # by which NCCL reaches other hosts: a row of infra/pods/gpu_networks.yaml
     emulated: bool = False  # nobody sells it: hosts of `slipway emulate tpu --boot` have it
 
     @property
@@ -193,9 +196,9 @@ def spelled(name: str) -> str:
     return next((size for size, written in sizes.items() if _size(written).get("topology") == topology), name)
 
 
-def gke_flex_start_version() -> str:
-    """The oldest version of GKE that starts TPUs by flex-start."""
-    return str(_document()["gke_flex_start_version"])
+def gke_flex_start_version(platform: str) -> str:
+    """The oldest version of GKE that starts nodes of a platform by flex-start."""
+    return str(_document()["gke_flex_start_version"][platform])
 
 
 def rows(pattern: str = "") -> tuple[Accelerator, ...]:
@@ -256,6 +259,7 @@ def _row(name: str) -> Accelerator:
         family=family_name,
         title=family["title"],
         platform=family["platform"],
+        chip=family.get("chip", ""),
         chips=chips,
         hosts=hosts,
         devices_per_chip=family["devices_per_chip"],

@@ -1,4 +1,4 @@
-"""What tests see of the machine they run on: no official plugin, no setting of Slipway's, Pulumi's or Google's.
+"""What tests see of the machine they run on: no official plugin, no setting of Slipway's, Pulumi's, Google's, Amazon's.
 
 Without it a plugin on PATH would be started by tests, and `up` with it; and a variable of somebody's shell would let
 them pass or fail. Standard library only: the hosts' environment uses it too.
@@ -12,7 +12,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 PLUGINS = ("pulumi-resource-gcp", "pulumi-resource-kubernetes")
-PREFIXES = ("CLOUDSDK_", "GCE_", "GCLOUD_", "GOOGLE_", "KUBECONFIG", "PULUMI_", "SLIPWAY_", "STORAGE_EMULATOR_")
+PREFIXES = ("AWS_", "CLOUDSDK_", "GCE_", "GCLOUD_", "GOOGLE_", "KUBECONFIG", "PULUMI_", "SLIPWAY_", "STORAGE_EMULATOR_")
 # Where tools are kept, which Python the hosts have, whether golden files are written, how long tests wait: of the test
 # run itself.
 KEPT = frozenset(

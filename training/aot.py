@@ -1,10 +1,15 @@
-"""`python -m training.aot REQUEST RESULT`: compile MaxText's train step for TPUs that this machine does not have.
+"""`python -m training.aot REQUEST RESULT`: compile MaxText's train step for TPUs or GPUs that are not here.
 
 Owns the compile by MaxText's own ahead-of-time path, with MaxText's arguments from REQUEST, and RESULT: what the
 compiled program needs and does, or the error as it was said. Refuses to judge either: infra/preview/fit/compiler.py
 writes the one and reads the other. Phases go to standard output, one word a line, for who waits.
 
-A program of its own process: it ends with its parent, and what it says on standard error is libtpu's and MaxText's.
+For GPUs, MaxText's path wants one; here XLA's compiler is given the description of a card instead. cuDNN is not asked
+for, since a program is compiled without it. That kernels are not tried changes little: docs/fit.md has the comparison
+with a real card.
+
+A program of its own process: it ends with its parent, and what it says on standard error is the compiler's and
+MaxText's.
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ from training.maxtext_config import command_line
 
 _PR_SET_PDEATHSIG = 1
 _GIB = 2**30
+_OLDEST_CUDNN = 91200  # that the locked jaxlib takes; hosts have a later one
 _ERROR_CHARACTERS = 20_000  # an out-of-memory error lists the largest buffers
 _UNIT = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _SIZE = r"([0-9]+(?:\.[0-9]+)?)\s*([KMGTP]?)"
@@ -51,6 +57,7 @@ def main(request_path: Path, result_path: Path) -> int:
 
 
 def _compile(request: dict[str, Any], scratch: str) -> dict[str, Any]:
+    gpu: dict[str, Any] | None = request.get("gpu")
     _phase("importing")
     import jax  # here and below: what does not import is an answer too, and takes long enough to be a phase
     from flax.core.spmd import logical_axis_rules
@@ -60,14 +67,20 @@ def _compile(request: dict[str, Any], scratch: str) -> dict[str, Any]:
     with maxtext_imports.quick():
         from maxtext.configs import pyconfig
         from maxtext.trainers.pre_train import train, train_compile
-        from maxtext.utils import maxtext_utils, sharding
+        from maxtext.utils import accelerator_to_spec_map, maxtext_utils, sharding
 
+    if gpu:
+        slices = accelerator_to_spec_map.UserFacingNameToSystemCharacteristics
+        devices = gpu["hosts"] * gpu["devices_per_host"]
+        slices[request["topology"]] = accelerator_to_spec_map.SystemCharacteristics(
+            "gpu", None, None, None, devices, None
+        )
     jax.config.update("jax_default_prng_impl", "unsafe_rbg")  # as MaxText's trainer does
     _phase("tracing")
     base = str(Path(pyconfig.__file__).with_name("base.yml"))
     config: Any = pyconfig.initialize(["", base, *command_line(_arguments(request, scratch))])
-    mesh = train_compile.get_topology_mesh(config)
-    available = _available_bytes(mesh.devices.flat[0])
+    mesh = _mesh_of_gpus(config, gpu) if gpu else train_compile.get_topology_mesh(config)
+    available = gpu["hbm_gib"] * _GIB if gpu else _available_bytes(mesh.devices.flat[0])
     arguments, keywords, state, _, model = train_compile.get_shaped_inputs(mesh, config)
     params, state = sharding.maybe_update_params_sharding_with_opt(config, state)
     state = sharding.build_zero1_input_state_mesh_shardings(config, state, params)
@@ -96,7 +109,7 @@ def _compile(request: dict[str, Any], scratch: str) -> dict[str, Any]:
         "peak_gib": memory.peak_memory_in_bytes / _GIB,
         "argument_gib": memory.argument_size_in_bytes / _GIB,
         "temp_gib": memory.temp_size_in_bytes / _GIB,
-        "collectives": _collectives(compiled.as_text(), mesh),
+        "collectives": _collectives(compiled.as_text(), mesh, gpu),
     }
 
 
@@ -156,12 +169,29 @@ def needed_and_available(text: str) -> tuple[float, float] | None:
     return float(found[1]) * _UNIT[found[2].upper()], float(found[3]) * _UNIT[found[4].upper()]
 
 
-def _collectives(program: str, mesh: Any) -> list[dict[str, Any]]:
+def _mesh_of_gpus(config: Any, gpu: dict[str, Any]) -> Any:
+    """The mesh as MaxText makes it on hosts: they are one slice, as training/trainer.py tells JAX."""
+    import jax
+    from jax._src.cudnn import fused_attention_stablehlo
+    from jax.experimental import topologies
+    from maxtext.utils import maxtext_utils
+
+    # It asks the library for its version, and does nothing else with it on Hopper.
+    fused_attention_stablehlo.check_cudnn_version = lambda: _OLDEST_CUDNN
+    grid = f"{gpu['hosts']}x{gpu['devices_per_host']}x1"
+    described = topologies.get_topology_desc("", platform="cuda", topology=grid, target_config=gpu["card"])
+    jax.config.update("jax_remove_size_one_mesh_axis_from_type", config.remove_size_one_mesh_axis_from_type)
+    devices = maxtext_utils.create_device_mesh(config, described.devices)
+    return jax.sharding.Mesh(devices, config.mesh_axes)
+
+
+def _collectives(program: str, mesh: Any, gpu: dict[str, Any] | None) -> list[dict[str, Any]]:
     shape = {str(name): int(size) for name, size in mesh.shape.items()}
     slices = [int(getattr(device, "slice_index", None) or 0) for device in mesh.devices.flat]
+    hosts = [device.id // gpu["devices_per_host"] for device in mesh.devices.flat] if gpu else []
     return [
         {"network": one.network, "axis": one.axis, "operation": one.operation, "gib": one.size / _GIB}
-        for one in collectives(program, shape, slices)
+        for one in collectives(program, shape, slices, hosts)
     ]
 
 

@@ -2,7 +2,7 @@
 # From a bare host to training.launch: fetch the bundle, check it, install its wheels without any index, train.
 #
 # Reads only exported variables:
-#   SLIPWAY_ARTIFACTS  where bundles and wheels lie: a directory, or gs://bucket[/prefix]
+#   SLIPWAY_ARTIFACTS  where bundles and wheels lie: a directory, gs://bucket[/prefix] or s3://bucket[/prefix]
 #   SLIPWAY_BUNDLE     the hash of the bundle to run
 #   SLIPWAY_WANTED     the object of that store which says another one; default: none. Read once, into chosen-bundle of the
 #                      host's directory: who wants it read again removes that
@@ -15,6 +15,7 @@
 #   SLIPWAY_STORAGE_ENDPOINT  default: https://storage.googleapis.com
 #   SLIPWAY_SECRETS_ENDPOINT  default: https://secretmanager.googleapis.com
 #   GCE_METADATA_HOST         default: metadata.google.internal
+#   of s3://                  what s3_objects.py names, which lies beside this file
 set -euo pipefail
 
 started=$(date +%s)
@@ -103,6 +104,13 @@ authorize() { # what for
 
 fetch_all() { # reads lines "<key> <file>"; every file is there afterwards, not yet checked
   local key file path prefix
+  if [[ "$SLIPWAY_ARTIFACTS" == s3://* ]]; then
+    command -v python3 >/dev/null || fail 2 "python3 is missing in this image; it fetches $SLIPWAY_ARTIFACTS"
+    cat >"$work/downloads"
+    run python3 -I "$(dirname "${BASH_SOURCE[0]}")/s3_objects.py" "$SLIPWAY_ARTIFACTS" "$work/downloads" ||
+      fail 1 "fetching from $SLIPWAY_ARTIFACTS: $(last_error)"
+    return
+  fi
   if [[ "$SLIPWAY_ARTIFACTS" != gs://* ]]; then
     while read -r key file; do
       [[ -f "$SLIPWAY_ARTIFACTS/$key" ]] || fail 1 "$SLIPWAY_ARTIFACTS/$key is missing; build and push the wheelhouse again"

@@ -1,6 +1,7 @@
 """Objects of a bucket, read over HTTPS with the host's own token, as bootstrap.sh reads wheels. Standard library only.
 
-Owns the request, the token, and going on where an answer broke off. Refuses to own what is read and what it should be.
+Owns the request to Google, its token, and going on where an answer broke off, of a bucket of S3 too. Refuses to own how
+S3 is asked (training/s3_objects.py), what is read and what it should be.
 Not one of the clients that checkpoints need: importing one takes longer than most corpora take to arrive, and none of
 them goes on in the middle of an object.
 
@@ -22,11 +23,11 @@ from typing import Any
 from urllib.parse import quote
 
 from training.hosts import ask_metadata
+from training.s3_objects import PASSING, S3Error, S3Objects
 
 PATIENCE_S = 120.0  # without a byte
 _ANSWER_S = 30.0
 _CHUNK_BYTES = 1 << 20
-_PASSING = (408, 429, 500, 502, 503, 504)
 _opener = urllib.request.build_opener()  # with the proxies of the environment, as curl
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 
@@ -60,7 +61,7 @@ class _Reading:
                 f"{url} has {size:,} bytes, but its manifest says {self.size:,}: it differs from byte "
                 f"{min(size, self.size or 0):,} on at the latest"
             )
-        generation = str(headers.get("X-Goog-Generation") or "")
+        generation = str(headers.get("X-Goog-Generation") or headers.get("ETag") or "")
         if self.generation not in ("", generation):
             raise BucketReadError(f"{url} was replaced while it was read: it is another object at byte {at:,}")
         self.size, self.generation = size, generation
@@ -92,6 +93,7 @@ class BucketReader:
         self._environ = environ
         self._endpoint = environ.get("SLIPWAY_STORAGE_ENDPOINT") or "https://storage.googleapis.com"
         self._patience_s = patience_s
+        self._s3 = S3Objects(environ)
         self._token = ""
         self._lock = threading.Lock()
 
@@ -100,7 +102,7 @@ class BucketReader:
         return b"".join(map(bytes, self.chunks(url, 0, None)))
 
     def chunks(self, url: str, start: int, size: int | None) -> Generator[memoryview]:
-        """The bytes of `gs://bucket/name` from `start` on; a chunk is valid until the next.
+        """The bytes of `gs://bucket/name` or `s3://bucket/name` from `start` on; a chunk is valid until the next.
 
         size: what the object has to have; None: whatever it has. Raises BucketReadError, also where the object becomes
         another one on the way.
@@ -118,6 +120,10 @@ class BucketReader:
                         yield buffer[:count]
             except urllib.error.HTTPError as error:
                 problem = self._refused(reading, error)
+            except S3Error as error:
+                if not error.is_passing:
+                    raise BucketReadError(str(error)) from None
+                problem = str(error)
             except (OSError, http.client.HTTPException) as error:
                 problem = str(getattr(error, "reason", "") or error) or type(error).__name__
             if not reading.is_done and not patience.waited():
@@ -125,6 +131,8 @@ class BucketReader:
                 raise BucketReadError(f"{url} cannot be read on from byte {reading.at:,}{of}: {problem}")
 
     def _open(self, reading: _Reading) -> Any:
+        if reading.url.startswith("s3://"):
+            return self._s3.open(reading.url, reading.at)
         bucket, _, name = reading.url.removeprefix("gs://").partition("/")
         request = urllib.request.Request(  # noqa: S310 - https, or what somebody named in its place
             f"{self._endpoint}/storage/v1/b/{bucket}/o/{quote(name, safe='')}?alt=media",
@@ -152,7 +160,7 @@ class BucketReader:
         url, at = reading.url, reading.at
         if error.code == 401:
             self._token = ""  # it lives for an hour, and a large corpus takes longer
-        if error.code == 401 or error.code in _PASSING:
+        if error.code == 401 or error.code in PASSING:
             return f"the bucket answers {error.code}{said}"
         if error.code == 404:
             raise BucketReadError(f"{url} is lost: at byte {at:,} the bucket answers 404{said}")

@@ -2,7 +2,7 @@
 
 Owns: which collective is in which loop (and how often that runs), how many bytes each device sends for it, and along
 which mesh axis, over which network. Bytes are those of the algorithms that send least: a ring for what is gathered or
-reduced. Refuses to own how long that takes.
+reduced, and between hosts of GPUs each byte once. Refuses to own how long that takes.
 """
 
 from __future__ import annotations
@@ -49,8 +49,13 @@ class Collective:
     size: float
 
 
-def collectives(program: str, mesh: Mapping[str, int], slices: Sequence[int]) -> list[Collective]:
-    """Summed by network, axis and operation. `slices` has the slice of each device, in the mesh's order."""
+def collectives(
+    program: str, mesh: Mapping[str, int], slices: Sequence[int], hosts: Sequence[int] = ()
+) -> list[Collective]:
+    """Summed by network, axis and operation. `slices` has the slice of each device, in the mesh's order.
+
+    `hosts` has the host of each GPU: what leaves a host goes over `dcn`. Empty for TPUs, whose ICI joins hosts.
+    """
     computations, entry = _computations(program)
     callers = _callers(computations)
     times = _times(callers, entry)
@@ -59,10 +64,11 @@ def collectives(program: str, mesh: Mapping[str, int], slices: Sequence[int]) ->
     for name, lines in computations.items():
         often = times(name)
         for line in lines if often else ():
-            one = _within_slice(name, line, mesh) or _between_slices(line, mesh, slices)
-            if not one or _again(name, line, callers, seen):
+            sent = _within_slice(name, line, mesh, hosts) or _between_slices(line, mesh, slices)
+            if not sent or _again(name, line, callers, seen):
                 continue
-            total[one.network, one.axis, one.operation] += one.size * often
+            for one in sent:
+                total[one.network, one.axis, one.operation] += one.size * often
     return [Collective(*key, size=size) for key, size in sorted(total.items()) if size]
 
 
@@ -78,27 +84,40 @@ def _again(name: str, line: str, callers: Mapping[str, Mapping[str, float]], see
     return known
 
 
-def _within_slice(computation: str, line: str, mesh: Mapping[str, int]) -> Collective | None:
+def _within_slice(computation: str, line: str, mesh: Mapping[str, int], hosts: Sequence[int]) -> tuple[Collective, ...]:
     found = _COLLECTIVE.search(line)
     if not found:
-        return None
+        return ()
     group, kind, size = _group(line), found["kind"], _bytes(found["shape"], bool(found["start"]), found["kind"])
     if kind == "all-reduce" and _FUSED_SCATTER in computation:
         kind, size = "reduce-scatter", size / max(1, len(group))
-    return Collective("ici", _axes(group, mesh), kind, _sent(kind, size, len(group)))
+    axes, sent = _axes(group, mesh), _sent(kind, size, len(group))
+    between = len({hosts[device] for device in group}) if hosts else 1
+    inside = Collective("ici", axes, kind, sent if between < len(group) or not hosts else 0.0)
+    if between < 2:
+        return (inside,)
+    return (inside, Collective("dcn", axes, kind, _between_hosts(kind, size, len(group), between)))
 
 
-def _between_slices(line: str, mesh: Mapping[str, int], slices: Sequence[int]) -> Collective | None:
+def _between_hosts(kind: str, size: float, members: int, hosts: int) -> float:
+    """Bytes of one device's share of what its host sends to others, from the result's size."""
+    if kind in ("all-to-all", "ragged-all-to-all", "collective-permute"):
+        return _sent(kind, size, hosts)
+    of_host = members / hosts
+    return _sent(kind, size * (of_host if kind == "reduce-scatter" else 1), hosts) / of_host
+
+
+def _between_slices(line: str, mesh: Mapping[str, int], slices: Sequence[int]) -> tuple[Collective, ...]:
     """What crosses slices leaves the program as a send to the host, which says of which collective it is a part."""
     found = _BETWEEN_SLICES.search(line)
     if not found:
-        return None
+        return ()
     first = tuple({slices[device]: device for device in reversed(range(len(slices)))}.values())
     kind = found["kind"].lower().replace("_", "-")
     given = _size(*_SHAPE.findall(found["shape"])[0])  # what a device hands in, not the result
     result = {"all-gather": len(first) * given, "reduce-scatter": given / len(first)}.get(kind, given)
     operation = "collective-permute" if kind == "one-to-one" else kind
-    return Collective("dcn", _axes(first, mesh), operation, _sent(operation, result, len(first)))
+    return (Collective("dcn", _axes(first, mesh), operation, _sent(operation, result, len(first))),)
 
 
 def _computations(program: str) -> tuple[dict[str, list[str]], str]:
@@ -178,10 +197,15 @@ def _constants(lines: list[str]) -> dict[str, int]:
 
 
 def _bytes(shape: str, started: bool, kind: str) -> float:
-    """Bytes of a result. What starts asynchronously has its inputs before its result; what is reduced has not."""
+    """Bytes of a result. What starts asynchronously has its inputs before its result; what is reduced has not.
+
+    For GPUs both are there always, each a tuple of as many where several collectives were made one.
+    """
     sizes = [_size(element, dimensions) for element, dimensions in _SHAPE.findall(shape)]
     if not sizes:
         return 0.0
+    if started and shape.startswith("(("):
+        return sum(sizes[len(sizes) // 2 :])
     if not started or kind == "all-reduce":
         return sum(sizes)
     return sizes[1] if kind == "collective-permute" and len(sizes) > 1 else max(sizes)

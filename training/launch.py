@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import importlib.metadata
 import json
 import os
 import random
@@ -25,7 +26,7 @@ from typing import NoReturn
 
 import yaml
 
-from training import bucket_clients, early_ends, notice, peers, run_spec, supervisor
+from training import bucket_clients, early_ends, gpu_hosts, nccl_log, notice, peers, run_spec, supervisor
 from training.bucket_reader import BucketReader, BucketReadError
 from training.checkpoints import checkpoint_directory, completed_steps, is_remote, run_in_bucket
 from training.data.demand import demand_of, refusal
@@ -36,6 +37,7 @@ from training.data.prepared import read_prepared
 from training.endings import nothing_left
 from training.exit_codes import ExitCode
 from training.flag_check import check_flags
+from training.gpu_environment import NETWORK, REFUSED, SOCKETS
 from training.host_status import HostStatus, Phase, read_status, write_status
 from training.hosts import Host, HostError, NotYetError, environment, metadata_reader, who_am_i
 from training.loss_judge import BadStep, bad_step_of, bounds
@@ -45,9 +47,7 @@ from training.restarts import Restarts
 from training.run_spec import RunSpec, RunSpecError
 from training.sharding import MeshError
 from training.step_record import step_record
-from training.xla_flags import FlagError, for_host
-
-_JAX_PLATFORMS = {"cpu": "cpu", "gpu": "cuda,cpu", "tpu": "tpu,cpu"}
+from training.xla_flags import JAX_PLATFORMS, FlagError, for_host
 
 
 class InputError(ValueError):
@@ -112,6 +112,8 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
             return _ended(directory, dataclasses.replace(status, step=done), ExitCode.FINISHED, reason), None
         environ = environment()
         _wait_for_the_platform(directory, status, environ)
+        if spec.platform == "gpu":
+            gpu_hosts.check(environ, spec.hosts, gpu_hosts.locked_cuda(), partial(_show, directory, status))
         host = who_am_i(environ, metadata_reader(environ))
         patient = {**environ, **bucket_clients.environment(options.standstill_s)}
         leave = partial(early_ends.leave, directory, spec, host, patient)
@@ -119,6 +121,7 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
         plan, child_environ = prepare(spec, host, environ, options, status.started)
         path = plan.save(directory)
         Path(plan.metrics_source).unlink(missing_ok=True)
+        (directory / nccl_log.FILE_NAME).unlink(missing_ok=True)
         write_status(directory, dataclasses.replace(status, step=done, resumed_from=done or None))
         early_ends.forget(directory)
     except (*_BAD_INPUT, BucketReadError, OSError, StoppedError) as error:
@@ -172,13 +175,15 @@ def _wait_for_the_platform(directory: Path, status: HostStatus, environ: Mapping
 def _with_data_here(spec: RunSpec, environ: Mapping[str, str], directory: Path, status: HostStatus) -> RunSpec:
     """The run spec with its text where this host reads it; what lies in a bucket and is not mounted is copied first."""
 
-    def show(progress: str) -> None:
-        write_status(directory, dataclasses.replace(status, updated=time.time(), reason=progress))
-
+    show = partial(_show, directory, status)
     if spec.data and spec.data.mounted_from:
         wait_for_mount(spec.data, show)
         return spec
     return on_this_host(spec, directory / "data", BucketReader(environ), show)
+
+
+def _show(directory: Path, status: HostStatus, progress: str) -> None:
+    write_status(directory, dataclasses.replace(status, updated=time.time(), reason=progress))
 
 
 def _wait(directory: Path, end: supervisor.End, wait_s: float) -> HostStatus | None:
@@ -204,8 +209,8 @@ def prepare(
     spec: RunSpec, host: Host, environ: Mapping[str, str], options: Options, started: float
 ) -> tuple[Plan, dict[str, str]]:
     """Everything decided for this host: the plan of its training process and that process's environment."""
-    if spec.platform not in _JAX_PLATFORMS:
-        raise InputError(f"platform of the run spec is {spec.platform!r}; allowed: {', '.join(_JAX_PLATFORMS)}")
+    if spec.platform not in JAX_PLATFORMS:
+        raise InputError(f"platform of the run spec is {spec.platform!r}; allowed: {', '.join(JAX_PLATFORMS)}")
     if host.count != spec.hosts:
         raise InputError(
             f"this host counts {host.count} hosts ({host.said_by}), the run spec {spec.hosts} "
@@ -214,7 +219,7 @@ def prepare(
     if host.devices not in (None, spec.devices_per_host):
         raise InputError(f"GPUS_PER_NODE is {host.devices}, the run spec has {spec.devices_per_host} devices per host")
     heldout_tokens = _check_data(spec)
-    flags = for_host(spec.platform, spec.devices_per_host, environ)
+    flags = for_host(spec.platform, spec.devices_per_host, environ, importlib.metadata.version("jaxlib"))
     for variable in flags:
         for line in variable.overridden:
             print(f"slipway: {line}", flush=True)
@@ -241,6 +246,7 @@ def prepare(
         connect_timeout_s=options.connect_timeout_s,
         standstill_s=options.standstill_s,
         interruption_s=spec.interruption_s,
+        partition=host.index // spec.hosts_per_slice if spec.platform == "gpu" else None,
         started=started,
         data=spec.data.directory if spec.data else "",
         data_mounted_from=spec.data.mounted_from if spec.data else "",
@@ -248,12 +254,16 @@ def prepare(
         loss_spike=spec.loss_spike,
         run=run_in_bucket(spec.output_directory, spec.run_name),
         bundle=environ.get("SLIPWAY_BUNDLE", ""),
+        network=environ.get(NETWORK, ""),
+        sockets_refused=host.count > 1 and environ.get(SOCKETS) == REFUSED,
     )
     child = bucket_clients.environment(options.standstill_s) if remote else {}
     # MaxText lets M_<FIELD> variables change a run behind its run spec's back, so they do not reach it.
     child |= {name: value for name, value in environ.items() if not name.startswith("M_")}
     child |= {variable.variable: variable.text for variable in flags if variable.flags}
-    child["JAX_PLATFORMS"] = _JAX_PLATFORMS[spec.platform]
+    if "NCCL_DEBUG" in environ:  # what it says is read, so it is no part of the log
+        child["NCCL_DEBUG_FILE"] = str(options.host_directory / nccl_log.FILE_NAME)
+    child["JAX_PLATFORMS"] = JAX_PLATFORMS[spec.platform]
     if any("_proxy" in name.lower() for name in environ):  # else gRPC asks the proxy for the coordinator
         child |= {"no_grpc_proxy": host.coordinator.rpartition(":")[0], "JAX_CHECK_PROXY_ENVS": "false"}
     return plan, child

@@ -49,7 +49,8 @@ def maxtext_arguments(spec: RunSpec, files: HostFiles, heldout_tokens: int | Non
     cpu = spec.platform == "cpu"
     # A data worker process costs a laptop its first 15 seconds and changes no loss.
     defaults: dict[str, MaxTextValue] = {"grain_worker_count": 0, "grain_worker_count_eval": 0} if cpu else {}
-    # TPUs and GPUs say which slice they are of; CPU devices do not, and MaxText groups them by process if it is told.
+    # TPUs say which slice they are of, GPUs what jax.distributed was told; CPU devices say nothing, and MaxText groups
+    # them by process if it is told.
     # That grouping is ours: training/patches/maxtext-0.2.5/0001-hybrid-mesh-of-cpu-processes.patch.
     slices: dict[str, MaxTextValue] = {"num_slices": spec.slices} if cpu and spec.slices > 1 else {}
     return {

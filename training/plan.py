@@ -42,6 +42,9 @@ class Plan:
     run: str = ""  # where it lies in a bucket; empty: the record lies beside the checkpoints
     bundle: str = ""  # what this host has installed; empty where nobody says it
     data_mounted_from: str = ""  # the place in a bucket that `data` is, where this host has mounted it
+    network: str = ""  # by which NCCL shall reach the other hosts (training/gpu_environment.py); empty: nobody says it
+    partition: int | None = None  # the slice that this host's GPUs are of, which JAX does not know; None: it does
+    sockets_refused: bool = False  # a training whose NCCL takes plain sockets ends
 
     @property
     def rows_per_step(self) -> int:

@@ -30,7 +30,7 @@ class DataSpec:
     """Prepared text, made by training/data.
 
     `directory` holds `manifest.json`, `train-*.array_record`, `heldout-*.array_record` and the tokenizer. Where it is
-    a place in a bucket (gs://), each host copies it to its disk first (training/data/host_copy.py).
+    a place in a bucket (gs://, s3://), each host copies it to its disk first (training/data/host_copy.py).
     `content` is the hash of sources and options that names it on every machine. `max_epochs` is how often a run may
     see each token; a run that needs more is refused. `mounted_from`: the place in a bucket that a host sees as
     `directory`, because it mounts it (training/data/mounted.py); else empty.

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from training import notice, record_keeper
+from training import nccl_log, notice, record_keeper
 from training.endings import Cause, Ending, of_process
 from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase, read_status, write_status
@@ -174,12 +174,23 @@ class _Supervisor:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGKILL)
 
+    def _network_refused(self, lines: list[str], log: Path) -> str | None:
+        """NCCL's warnings are passed on: it writes nowhere else where it was told a file."""
+        for warning in nccl_log.warnings(lines):
+            print(f"slipway: NCCL warns: {warning}", flush=True)
+        return nccl_log.sockets_refused(lines, self._plan.network, log) if self._plan.sockets_refused else None
+
     def _watch(self) -> None:
         """A training that says nothing for longer than any window cannot judge itself: somebody has to end it."""
         child, limit = self._child, float(_SILENT_WINDOWS * self._plan.standstill_s)
         assert child
         lived, said, since = Lived(_WATCH_S), 0.0, 0.0
+        log_path = self._directory / nccl_log.FILE_NAME
+        nccl = nccl_log.NcclLog(log_path)
         while not self._over.wait(_WATCH_S):
+            if refusal := self._network_refused(nccl.lines(), log_path):
+                self._end(Ending(ExitCode.BAD_INPUT, Cause.INPUT, refusal))
+                return
             now, status = lived.now(), read_status(self._directory)
             spoken = status is None or status.updated != said or status.phase not in (Phase.COMPILING, Phase.TRAINING)
             if spoken or _is_stopped(child.pid):  # a stopped process, or one in a debugger

@@ -221,6 +221,8 @@ def _meet(plan: Plan) -> None:
         coordinator_bind_address=bind,
         initialization_timeout=plan.connect_timeout_s,
         heartbeat_timeout_seconds=plan.heartbeat_s,
+        # Else every host of GPUs is a slice to JAX, so MaxText's mesh would not be the one that the stack says.
+        partition_index=plan.partition,
     )
     found = (jax.process_count(), jax.local_device_count(), jax.device_count())
     expected = (plan.count, plan.devices_per_host, plan.devices)

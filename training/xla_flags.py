@@ -10,14 +10,19 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from training import gpu_environment
+
 XLA_FLAGS = "XLA_FLAGS"
 LIBTPU_INIT_ARGS = "LIBTPU_INIT_ARGS"
 
+JAX_PLATFORMS = {"cpu": "cpu", "gpu": "cuda,cpu", "tpu": "tpu,cpu"}  # of each platform of a run spec
+
 # Known to the locked jaxlib (tests/training/test_xla_flags.py asks it), so that a start without flags of the user's own
-# needs no check. MaxText adds the TPU flag itself, but only once the TPU is up and no longer reads it.
+# needs no check. MaxText adds the TPU flag itself, but only once the TPU is up and no longer reads it. Those of GPUs
+# are in training/gpu_environment.py.
 DEFAULTS: dict[str, dict[str, dict[str, str | None]]] = {
     "cpu": {},
-    "gpu": {XLA_FLAGS: {"--xla_gpu_enable_latency_hiding_scheduler": "true"}},
+    "gpu": {},
     "tpu": {LIBTPU_INIT_ARGS: {"--xla_tpu_spmd_rng_bit_generator_unsafe": "true"}},
 }
 
@@ -87,14 +92,18 @@ def merge(variable: str, flags: Iterable[Flag]) -> Flags:
     return Flags(variable, tuple(chosen.values()), tuple(overridden))
 
 
-def for_host(platform: str, devices: int, environ: Mapping[str, str]) -> tuple[Flags, ...]:
+def for_host(platform: str, devices: int, environ: Mapping[str, str], jaxlib: str) -> tuple[Flags, ...]:
     """What a host sets: the platform's defaults, then the flags of its environment, which win.
 
     `devices` is the host's device count; on cpu it becomes that many virtual devices, whatever the environment says.
+    `jaxlib`: the version that it has.
     """
     result: list[Flags] = []
     for variable in (XLA_FLAGS, LIBTPU_INIT_ARGS):
-        defaults = DEFAULTS[platform].get(variable, {})
+        defaults = dict(DEFAULTS[platform].get(variable, {}))
+        if platform == "gpu" and variable == XLA_FLAGS:
+            network = environ.get(gpu_environment.NETWORK, "")
+            defaults |= {each.name: each.value for each in gpu_environment.flags(network, jaxlib)}
         flags = [Flag(name, value, _DEFAULT) for name, value in defaults.items()]
         flags += parse(environ.get(variable, ""), variable, f"the host's {variable}")
         if platform == "cpu" and variable == XLA_FLAGS:

@@ -12,23 +12,28 @@ from infra.artifacts.store import PATIENCE_S, LocalStore, Store, StoreError, che
 
 
 def open_store(uri: str | Path, patience_s: float = PATIENCE_S) -> Store:
-    """A directory (made on the first put) or `gs://bucket[/prefix]`; nothing is asked of a bucket yet."""
+    """A directory (made on the first put), `gs://bucket[/prefix]` or `s3://...`; nothing is asked of a bucket yet."""
     text = str(uri)
     scheme = text.partition("://")[0] if "://" in text else ""
     if not scheme and text:
         return LocalStore(Path(text))
-    parts = urlsplit(text) if scheme in ("file", "gs") else None
+    parts = urlsplit(text) if scheme in ("file", "gs", "s3") else None
     if parts is not None and scheme == "file" and parts.path and parts.netloc in ("", "localhost"):
         return LocalStore(Path(unquote(parts.path)))
-    if parts is not None and scheme == "gs" and parts.netloc and not parts.query and not parts.fragment:
-        from infra.artifacts.gcs import GcsStore  # here, because importing Google's client costs half a second
-
+    if parts is not None and scheme != "file" and parts.netloc and not parts.query and not parts.fragment:
         prefix = parts.path.strip("/")
         if prefix:
             check_key(prefix)
+        if scheme == "s3":
+            from infra.artifacts.s3 import S3Store  # here, because importing Amazon's client costs a third of a second
+
+            return S3Store(parts.netloc, prefix, patience_s)
+        from infra.artifacts.gcs import GcsStore  # here, because importing Google's client costs half a second
+
         return GcsStore(parts.netloc, prefix, patience_s)
     raise StoreError(
-        f"'{text}' is not an artifact store; allowed are a directory, file:///directory and gs://bucket[/prefix]"
+        f"'{text}' is not an artifact store; allowed are a directory, file:///directory, gs://bucket[/prefix] and "
+        f"s3://bucket[/prefix]"
     )
 
 

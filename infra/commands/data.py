@@ -38,11 +38,11 @@ def prepare(context: typer.Context) -> None:
 @app.command()
 def push(
     directory: Annotated[Path, typer.Argument(help="What `slipway data prepare` has made.")],
-    to: Annotated[str, typer.Argument(help="Below which place of a bucket: gs://bucket/path.")],
+    to: Annotated[str, typer.Argument(help="Below which place of a bucket: gs://bucket/path or s3://...")],
 ) -> None:
     """Upload what is absent below its content, verified by checksum; safe to interrupt and to run again."""
     if not places.in_bucket(to) or places.problem(to):
-        fail(f"'{to}' is no place in a bucket; give gs://bucket/path, without '/' at its end")
+        fail(f"'{to}' is no place in a bucket; give gs://bucket/path or s3://bucket/path, without '/' at its end")
     note_storage_of(to)
 
     def progress(key: str, done: Pushed) -> None:

@@ -35,7 +35,9 @@ from infra.targets.places import below, in_bucket
 
 
 def gc(
-    of: Annotated[str, typer.Argument(help="A stack, a directory or a place in a bucket: gs://...")] = str(ARTIFACTS),
+    of: Annotated[str, typer.Argument(help="A stack, a directory or a place in a bucket: gs://... or s3://...")] = str(
+        ARTIFACTS
+    ),
     delete: Annotated[bool, typer.Option("--delete", help="Delete what the table shows.")] = False,
     min_age_h: Annotated[float, typer.Option(min=0, help="Keep what is younger, in hours.")] = 24.0,
     forget: Annotated[str, typer.Option(metavar="OWNER/STACK", help="First forget what that stack has used.")] = "",

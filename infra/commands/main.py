@@ -21,7 +21,7 @@ from infra.sentences import SentenceError
 
 HERE = Path(__file__).parent
 VERBS = (
-    "preview", "fit", "doctor", "hardware", "gc", "orphans",
+    "preview", "fit", "env", "doctor", "hardware", "gc", "orphans",
     "watch", "status", "logs", "stop", "start", "replay", "purge",
     "data", "wheels", "patches", "backend", "emulate", "stack", "token",
 )  # fmt: skip

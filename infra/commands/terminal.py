@@ -8,6 +8,7 @@ from typing import NoReturn
 import typer
 
 from infra import emulated
+from infra.targets.places import S3_ENDPOINT, in_s3
 
 
 def fail(message: str) -> NoReturn:
@@ -29,3 +30,5 @@ def note_storage_of(store: str) -> None:
     """The same of an artifact store, where it is in the cloud."""
     if store.startswith("gs://"):
         note_substitute(emulated.STORAGE)
+    if in_s3(store) and (server := os.environ.get(S3_ENDPOINT)):
+        typer.echo(f"note: {S3_ENDPOINT} is {server}: buckets of s3:// are that server's, not Amazon's", err=True)

@@ -55,7 +55,9 @@ def build_command(
 
 @app.command("push")
 def push_command(
-    to: Annotated[str, typer.Argument(help="A stack, or where to: a directory or a place in a bucket: gs://...")],
+    to: Annotated[
+        str, typer.Argument(help="A stack, or where to: a directory or a place in a bucket: gs://... or s3://...")
+    ],
     wheelhouse: Annotated[str | None, typer.Argument(help="Its id; for a stack, the stack's own.")] = None,
 ) -> None:
     """Upload what is absent, verified by checksum; safe to interrupt and to run again."""

@@ -17,6 +17,7 @@ from infra.names import STATE_LABEL
 type Manifest = dict[str, Any]
 
 _PODS = ("JobSet", "Job")
+_NOT_AWAITED = (*_PODS, "DaemonSet")
 
 
 def declare_objects(
@@ -26,12 +27,12 @@ def declare_objects(
     cluster: pulumi.ProviderResource,
     identity: pulumi.Output[str],
     job_sets: pulumi.Output[str] | None = None,
-) -> None:
-    """Declare each after those before it and after `after`, labelled with the state's identity.
+) -> list[pulumi.Resource]:
+    """Declare each after those before it and after `after`, labelled with the state's identity; returns them.
 
     job_sets: the version of JobSet where it has yet to be installed. Until it is known, a preview can try none of them.
     """
-    made = list(after)
+    made: list[pulumi.Resource] = list(after)
     for manifest in manifests:
         options = pulumi.ResourceOptions(parent=parent, depends_on=list(made), provider=cluster)
         if manifest["kind"] in _PODS:
@@ -39,6 +40,7 @@ def declare_objects(
             options.replace_on_changes, options.delete_before_replace = ["spec"], True
         following = {"name": _once_known(job_sets, manifest)} if job_sets and manifest["kind"] == "JobSet" else {}
         made.append(_object(manifest, identity, options, following))
+    return made[len(after) :]
 
 
 def _once_known(job_sets: pulumi.Output[str], manifest: Manifest) -> pulumi.Output[str]:
@@ -56,7 +58,7 @@ def _object(
     labelled: dict[str, Any] = copy.deepcopy(manifest)
     labelled["metadata"] |= following
     labelled["metadata"]["labels"] |= {STATE_LABEL: identity}
-    if manifest["kind"] in _PODS:
+    if manifest["kind"] in _NOT_AWAITED:
         labelled["metadata"].setdefault("annotations", {})["pulumi.com/skipAwait"] = "true"  # or `up` ends with the run
     return pulumi.CustomResource(_token(manifest), _word(manifest), labelled, options)
 
@@ -70,4 +72,6 @@ def _token(manifest: Manifest) -> str:
 def _word(manifest: Manifest) -> str:
     """The resource's name in the state, after what it is for."""
     words = {"ServiceAccount": "account", "ConfigMap": "script", "JobSet": "pods", "Service": "names"}
-    return words.get(manifest["kind"]) or f"pods-{manifest['metadata']['name'].rpartition('-')[2]}"
+    name: str = manifest["metadata"]["name"]
+    of_kind = f"pods-{name.rpartition('-')[2]}" if manifest["kind"] == "Job" else name
+    return words.get(manifest["kind"]) or of_kind

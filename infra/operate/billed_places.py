@@ -27,5 +27,7 @@ def named(place: str, stacks: Iterable[Terms]) -> list[Asked]:
 
 
 def of_project(project: str) -> list[Asked]:
-    """A Google project is asked for what any target may have left in it."""
-    return [(target, project) for target in registry.paid().values() if issubclass(target.settings(), CloudSettings)]
+    """A Google project is asked for what any target may have left in it, and once where several tell of the same."""
+    at_google = [target for target in registry.paid().values() if issubclass(target.settings(), CloudSettings)]
+    by_teller = {type(target).billed: target for target in reversed(at_google)}
+    return [(target, project) for target in at_google if by_teller[type(target).billed] is target]

@@ -1,6 +1,6 @@
 """A group as manifests: a service account that may do nothing, the script that pods start with, a JobSet or jobs.
 
-Pure, and nothing in it is privileged: no image is built, since a stock image of Python runs `bootstrap.sh`, which takes
+Pure, and training has no privilege: no image is built, since a stock image of Python runs `bootstrap.sh`, which takes
 wheels and bundle from the artifact store as hosts of every target do. Owns what JobSet (v1alpha2) and the batch API
 (v1) are told. Refuses to own who applies it. Not run on real hardware.
 
@@ -10,7 +10,9 @@ slice's, and its index in the job.
 
 from __future__ import annotations
 
+import copy
 import hashlib
+from collections.abc import Mapping
 
 from infra.pods.pod_group import SLICE, JobKind, Manifest, PodGroup, check_name
 from training.exit_codes import ExitCode
@@ -30,16 +32,16 @@ _SAVES_S = 600  # time to save a checkpoint once it is told to end; a spot node 
 _HOPELESS = (ExitCode.BAD_INPUT, ExitCode.REPEATED)
 
 
-def manifests(group: PodGroup, bootstrap: str) -> list[Manifest]:
-    """In the order in which they are made. bootstrap: the text of training/bootstrap.sh. Raises PodGroupError."""
+def manifests(group: PodGroup, scripts: Mapping[str, str]) -> list[Manifest]:
+    """In the order in which they are made. scripts: texts by name, bootstrap.sh among them. Raises PodGroupError."""
     check_name(group)
-    made = [_account(group), _script(group, bootstrap)]
+    made = [_account(group), _script(group, scripts)]
     if group.kind is JobKind.JOB:
-        return [*made, _service(group), *(_alone(group, number, _hash(bootstrap)) for number in range(group.slices))]
-    return [*made, job_set(group, bootstrap)]
+        return [*made, _service(group), *(_alone(group, number, _hash(scripts)) for number in range(group.slices))]
+    return [*made, job_set(group, scripts)]
 
 
-def job_set(group: PodGroup, bootstrap: str) -> Manifest:
+def job_set(group: PodGroup, scripts: Mapping[str, str]) -> Manifest:
     annotations = {_EXCLUSIVE: group.exclusive_by} if group.exclusive_by else {}
     queue = {_QUEUE: group.queue} if group.queue else {}
     return {
@@ -50,7 +52,7 @@ def job_set(group: PodGroup, bootstrap: str) -> Manifest:
             "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True, "subdomain": group.name},
             "failurePolicy": _failure_policy(group),
             "replicatedJobs": [
-                {"name": SLICE, "replicas": group.slices, "template": _job(group, _hash(bootstrap))},
+                {"name": SLICE, "replicas": group.slices, "template": _job(group, _hash(scripts))},
             ],
         },
     }
@@ -98,9 +100,14 @@ def _job(group: PodGroup, script: str) -> Manifest:
             "completionMode": "Indexed",
             "backoffLimit": 0,  # a run needs all its hosts: what starts again is the set, together
             "podFailurePolicy": _pod_failure_policy("FailJob"),
-            "template": {"metadata": {"labels": _labels(group)}, "spec": _pod(group, script)},
+            "template": {"metadata": _of_pods(group), "spec": _pod(group, script)},
         },
     }
+
+
+def _of_pods(group: PodGroup) -> Manifest:
+    annotations = dict(group.beside.annotations)
+    return {"labels": _labels(group)} | ({"annotations": annotations} if annotations else {})
 
 
 def _alone(group: PodGroup, number: int, script: str) -> Manifest:
@@ -154,6 +161,9 @@ def _pod(group: PodGroup, script: str) -> Manifest:
     for number, (path, claim) in enumerate(sorted(group.mounts.items())):
         volumes.append({"name": f"claim-{number}", "persistentVolumeClaim": {"claimName": claim}})
         mounts.append({"name": f"claim-{number}", "mountPath": path})
+    beside = copy.deepcopy(group.beside)
+    volumes += [dict(each) for each in beside.volumes]
+    mounts += [dict(each) for each in beside.mounts]
     resources = {name: str(count) for name, count in group.resources.items()}
     pod: Manifest = {
         "restartPolicy": "Never",
@@ -169,7 +179,7 @@ def _pod(group: PodGroup, script: str) -> Manifest:
                 "name": CONTAINER,
                 "image": group.image,
                 "command": ["bash", f"{_SCRIPT}/bootstrap.sh"],
-                "env": _environment(group, script),
+                "env": environment(group, script),
                 "resources": {"requests": resources, "limits": resources},
                 "securityContext": {
                     "privileged": False,
@@ -180,6 +190,8 @@ def _pod(group: PodGroup, script: str) -> Manifest:
             }
         ],
     }
+    if beside.sidecars:
+        pod["initContainers"] = [dict(each) for each in beside.sidecars]
     if group.pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in group.pull_secrets]
     if group.priority:
@@ -193,7 +205,7 @@ def _user(group: PodGroup) -> Manifest:
     return {"runAsNonRoot": True, "runAsUser": number, "runAsGroup": number} if number else {}
 
 
-def _environment(group: PodGroup, script: str) -> list[Manifest]:
+def environment(group: PodGroup, script: str) -> list[Manifest]:
     """A changed script or bundle is another pod, so the set is made anew with it."""
     plain = {
         "SLIPWAY_STACK": group.stack,
@@ -228,12 +240,12 @@ def _account(group: PodGroup) -> Manifest:
     }
 
 
-def _script(group: PodGroup, bootstrap: str) -> Manifest:
+def _script(group: PodGroup, scripts: Mapping[str, str]) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": _metadata(group, group.name),
-        "data": {"bootstrap.sh": bootstrap},
+        "data": dict(scripts),
     }
 
 
@@ -248,8 +260,8 @@ def _labels(group: PodGroup) -> dict[str, str]:
     return dict(group.labels)
 
 
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _hash(scripts: Mapping[str, str]) -> str:
+    return hashlib.sha256("\0".join(scripts[name] for name in sorted(scripts)).encode()).hexdigest()[:16]
 
 
 def bundle_of(found: Manifest) -> str:

@@ -5,6 +5,7 @@ The API server admits pods whose secret or volume is not there, and they wait fo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ _TODO = (
     f"write `slipway:install_jobset: true`, and `up` installs {job_set_release.VERSION}; or have it installed: "
     f"{job_set_release.BY_HAND} (docs/kubernetes.md says with which image); or write `slipway:job_kind: job`"
 )
+_INTERFACES = "networking.gke.io/interfaces"  # of GKE's nodes with several networks
 
 
 def job_set_finding(cluster: Cluster, namespace: str, installs: bool) -> Finding:
@@ -49,7 +51,7 @@ def _has_job_set(cluster: Cluster, namespace: str) -> bool:
 
 @dataclass(frozen=True)
 class Needed:
-    """An object of the namespace that pods name. todo: what makes one."""
+    """An object that pods name. namespace: empty of one of the cluster's networks. todo: what makes one."""
 
     namespace: str
     kind: str
@@ -58,11 +60,14 @@ class Needed:
 
     @property
     def path(self) -> str:
+        if not self.namespace:
+            return f"/apis/networking.gke.io/v1/networks/{self.name}"
         return f"/api/v1/namespaces/{self.namespace}/{self.kind.lower()}s/{self.name}"
 
     @property
     def absent(self) -> str:
-        return f"namespace {self.namespace} has no {self.kind} {self.name}: {self.todo}"
+        where = f"namespace {self.namespace}" if self.namespace else "the cluster"
+        return f"{where} has no {self.kind} {self.name}: {self.todo}"
 
 
 def named_by(group: PodGroup) -> Iterator[Needed]:
@@ -76,10 +81,18 @@ def named_by(group: PodGroup) -> Iterator[Needed]:
         yield Needed(group.namespace, "PersistentVolumeClaim", name, "make one with access mode ReadWriteMany")
 
 
+def networks_named_by(group: PodGroup) -> Iterator[Needed]:
+    """Of the network cards that pods have beside the first, in a cluster whose nodes somebody else has made."""
+    interfaces: list[dict[str, str]] = json.loads(group.beside.annotations.get(_INTERFACES, "[]"))
+    todo = "target gke-gpu makes them with its clusters, and docs/a3.md says what they are"
+    for name in (each["network"] for each in interfaces if each["network"] != "default"):
+        yield Needed("", "Network", name, todo)
+
+
 def check_named_objects(cluster: Cluster, group: PodGroup) -> None:
     """Raises TargetError for the first that is not there. What whoever asks may not know is passed over."""
     if cluster.is_there(f"/api/v1/namespaces/{group.namespace}") is False:
         return  # of which the API server has its own sentence
-    for each in named_by(group):
+    for each in (*named_by(group), *networks_named_by(group)):
         if cluster.is_there(each.path) is False:
             raise TargetError(f"the cluster of context '{cluster.context}': {each.absent}")

@@ -26,6 +26,17 @@ class JobKind(StrEnum):
     JOB = "job"  # a job for each slice, where the cluster has no JobSet
 
 
+@dataclass(frozen=True)
+class BesideTraining:
+    """What a pod has for its host's network, as Kubernetes spells it: annotations of the pod, containers that start
+    before training and end after it, volumes, and which of these the training has."""
+
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    sidecars: tuple[Mapping[str, Any], ...] = ()
+    volumes: tuple[Mapping[str, Any], ...] = ()
+    mounts: tuple[Mapping[str, Any], ...] = ()
+
+
 class PodGroupError(SentenceError, ValueError):
     """Kubernetes would not take it; the message says what to change."""
 
@@ -61,6 +72,7 @@ class PodGroup:
     exclusive_by: str = ""
     slice_labels: tuple[Mapping[str, str], ...] = ()
     kind: JobKind = JobKind.JOBSET
+    beside: BesideTraining = BesideTraining()
     queue: str = ""
     priority: str = ""
     restarts: int = 3

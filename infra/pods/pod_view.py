@@ -60,12 +60,16 @@ def _why_pending(pod: Found) -> str:
         return "its queue holds it back"
     if scheduled:
         return f"no node has room for it: {_sentence(scheduled)}"
-    for container in pod["status"].get("containerStatuses", []):
+    beside: Sequence[Found] = pod["status"].get("initContainerStatuses", [])
+    for container in (*beside, *pod["status"].get("containerStatuses", [])):
+        whose = f"{container['name']} beside it: " if container in beside else ""
         waiting = container["state"].get("waiting")
         if waiting and waiting.get("reason") in _IMAGE:
-            return f"its image cannot be pulled: {_sentence(waiting)}"
+            return f"{whose}its image cannot be pulled: {_sentence(waiting)}"
         if waiting and waiting.get("message"):
-            return f"{waiting['reason']}: {_sentence(waiting)}"
+            return f"{whose}{waiting['reason']}: {_sentence(waiting)}"
+        if whose and "running" in container["state"] and container.get("started") is False:
+            return f"waits for {container['name']} beside it, which is not ready yet"
     return "its node starts it"
 
 

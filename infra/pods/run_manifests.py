@@ -13,10 +13,12 @@ from infra.paths import TRAINING
 from infra.pods.job_set import manifests
 from infra.pods.pod_group import Manifest
 from infra.pods.pod_terms import PodTerms
+from infra.targets.places import in_s3
 
 
 def run_manifests(settings: PodTerms, software: HostSoftware) -> list[Manifest]:
     """In the order in which they are made."""
     labels = names.labels(settings.owner, settings.stack)
     group = replace(settings.group, bundle=software.bundle, labels=labels)
-    return manifests(group, (TRAINING / "bootstrap.sh").read_text())
+    names_of_scripts = ("bootstrap.sh", "s3_objects.py") if in_s3(group.artifacts) else ("bootstrap.sh",)
+    return manifests(group, {name: (TRAINING / name).read_text() for name in names_of_scripts})

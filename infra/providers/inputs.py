@@ -25,7 +25,7 @@ class StackGuardInputs:
 @dataclass(frozen=True)
 class StoredWheelhouseInputs:
     token: ClassVar[str] = "slipway:artifacts:Wheelhouse"
-    store: str = replaces()  # a directory or gs://bucket/prefix
+    store: str = replaces()  # a directory, gs://bucket/prefix or s3://bucket/prefix
     wheelhouse: str = updates()  # its id
     arguments: list[str] = ignored()  # of `slipway wheels build`; what they say is in the id
 
@@ -33,7 +33,7 @@ class StoredWheelhouseInputs:
 @dataclass(frozen=True)
 class StoredBundleInputs:
     token: ClassVar[str] = "slipway:artifacts:Bundle"
-    store: str = replaces()  # a directory or gs://bucket/prefix
+    store: str = replaces()  # a directory, gs://bucket/prefix or s3://bucket/prefix
     bundle: str = updates()  # its hash
     run_spec: str = ignored()
     wheelhouse: str = ignored()
@@ -48,7 +48,7 @@ class StoredBundleInputs:
 @dataclass(frozen=True)
 class PreparedDataInputs:
     token: ClassVar[str] = "slipway:data:PreparedData"
-    directory: str = replaces()  # where hosts find it: a directory of this machine, or gs://bucket/path/<content>
+    directory: str = replaces()  # where hosts find it: a directory of this machine, or <bucket>/path/<content>
     tokens_needed: int = updates()
     max_epochs: int = updates()
     on_destroy: str = updates()

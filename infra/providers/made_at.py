@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 
 from infra import emulated
 from infra.providers.resource import Context, Outputs, RemoteService, Resource, ResourceError, ResourceInputs
+from infra.targets.places import S3_ENDPOINT, in_bucket, in_s3
 
 # Of what a resource keeps in the state; a state without one was written by 0.1.0.
 # 1: inputs and outputs. 2: also the service that it was made at.
 VERSION = 2
 VERSION_KEY, SERVICE_KEY = "state_version", "service"
-_STORAGE = "storage.googleapis.com"
+_STORAGE, _S3 = "storage.googleapis.com", "s3.amazonaws.com"
 
 
 class StoredResource[I: ResourceInputs](Resource[I]):
@@ -27,7 +28,10 @@ class StoredResource[I: ResourceInputs](Resource[I]):
 
     def service(self, values: Mapping[str, Any]) -> RemoteService | None:
         """Who keeps the store; None for a directory."""
-        if not str(values[self.store_key]).startswith("gs://"):
+        store = str(values[self.store_key])
+        if in_s3(store):
+            return RemoteService(_S3, S3_ENDPOINT, os.environ.get(S3_ENDPOINT, ""))
+        if not in_bucket(store):
             return None
         return RemoteService(_STORAGE, emulated.STORAGE, os.environ.get(emulated.STORAGE, ""))
 

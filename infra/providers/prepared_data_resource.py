@@ -25,7 +25,7 @@ from infra.providers.inputs import PreparedDataInputs
 from infra.providers.made_at import StoredResource
 from infra.providers.resource import Context, OnChange, Outputs, ResourceError
 from infra.runs.stored_data import copies, manifest_in, missing_in, prepared_bytes, renew, stored_manifest
-from infra.targets.places import in_bucket
+from infra.targets.places import bucket_of, in_bucket
 from training.data.demand import DataDemand, refusal
 from training.data.identity import DataError, Manifest
 from training.data.prepared import is_prepared, read_prepared
@@ -77,7 +77,7 @@ def _check_place(context: Context, new: PreparedDataInputs) -> None:
     """
     if not (new.region and in_bucket(new.directory)):
         return
-    bucket = new.directory.removeprefix("gs://").partition("/")[0]
+    bucket = bucket_of(new.directory)
     try:
         regions = bucket_regions(new.directory)
     except NotPermittedError as error:

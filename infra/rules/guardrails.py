@@ -315,6 +315,17 @@ def _workload_policy(declared: Declared) -> str | None:
     return None
 
 
+def _multi_networking(declared: Declared) -> str | None:
+    """GKE refuses it minutes into an `up`."""
+    datapath = declared.inputs.get("datapathProvider")
+    known = datapath is None or isinstance(datapath, str)
+    if declared.inputs.get("enableMultiNetworking") is True and known and datapath != "ADVANCED_DATAPATH":
+        return (
+            "enableMultiNetworking is true without datapathProvider ADVANCED_DATAPATH, which alone knows it; give that"
+        )
+    return None
+
+
 _BUCKET = "gcp:storage/bucket:Bucket"
 _CLUSTER = "gcp:container/cluster:Cluster"
 _POOL = "gcp:container/nodePool:NodePool"
@@ -346,5 +357,6 @@ RULES: tuple[Rule, ...] = (
     Rule("guest-accelerator", ("gcp:compute/instance*", _POOL), _guest_accelerator),
     Rule("topology", (_POOL, "gcp:compute/resourcePolicy:ResourcePolicy"), _topology),
     Rule("node-pool", (_POOL,), lambda declared: pool_checks.pool_problem(declared.inputs)),
+    Rule("multi-networking", (_CLUSTER,), _multi_networking),
     Rule("workload-policy", ("gcp:compute/resourcePolicy:ResourcePolicy",), _workload_policy),
 )

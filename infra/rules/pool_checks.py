@@ -16,7 +16,7 @@ FLEX_START_LIMIT_S = 7 * 86_400  # docs.cloud.google.com/tpu/docs/flex-start, re
 
 def pool_problem(pool: Mapping[str, Any]) -> str | None:
     """pool: the inputs of a node pool, of which some may not be known yet."""
-    for check in (_tier, _flex_start, _queued, _reservation, _size, _placement):
+    for check in (_tier, _flex_start, _queued, _reservation, _size, _placement, _gpus, _cards):
         if problem := check(pool):
             return problem
     return None
@@ -89,6 +89,41 @@ def _placement(pool: Mapping[str, Any]) -> str | None:
             f"policyName and an empty type"
         )
     return None
+
+
+def _gpus(pool: Mapping[str, Any]) -> str | None:
+    """A machine with GPUs has as many as it was built with, of one kind."""
+    nodes = _object(pool, "nodeConfig")
+    row, given = _of_gpus(nodes), nodes.get("guestAccelerators")
+    if row is None or not isinstance(given, list):
+        return None
+    for each in (cast(Mapping[str, Any], one) for one in cast(list[object], given) if isinstance(one, Mapping)):
+        has = (each.get("type"), each.get("count"))
+        if all(isinstance(value, str | int) for value in has) and has != (row.gke_accelerator, row.chips_per_host):
+            machine = nodes.get("machineType")
+            return (
+                f"guestAccelerators are {has[1]} {has[0]}; a {machine} has {row.chips_per_host} {row.gke_accelerator}"
+            )
+    return None
+
+
+def _cards(pool: Mapping[str, Any]) -> str | None:
+    nodes = _object(pool, "nodeConfig")
+    row, cards = _of_gpus(nodes), _object(pool, "networkConfig").get("additionalNodeNetworkConfigs")
+    if row is None or row.data_nics is None or not isinstance(cards, list):
+        return None
+    named = len(cast(list[object], cards))
+    if named in (0, row.data_nics):
+        return None
+    return (
+        f"networkConfig names {named} networks beside the first, but a {nodes.get('machineType')} has {row.data_nics} "
+        f"network cards for data, each in one of its own; name as many"
+    )
+
+
+def _of_gpus(nodes: Mapping[str, Any]) -> hardware.Accelerator | None:
+    machine = nodes.get("machineType")
+    return next((row for row in hardware.rows("gpu") if row.machine and row.machine.name == machine), None)
 
 
 def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:

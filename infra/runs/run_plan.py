@@ -9,7 +9,8 @@ import dataclasses
 from pathlib import Path
 
 from infra.runs import run_data
-from infra.stack_file.settings import Settings, Workload, typed_training
+from infra.stack_file import gpu_attention
+from infra.stack_file.settings import SYNTHETIC, Settings, Workload, typed_training
 from infra.stack_file.terms import Terms
 from infra.tiers import interruption_s
 from training.run_spec import DataSpec, MaxTextValue, RunSpec, default_run_name
@@ -46,6 +47,7 @@ def run_spec(workload: Workload, runs: Path | str, data: DataSpec | None) -> Run
         "eval_interval": max(1, workload.steps // _EVALUATIONS_PER_RUN) if data else -1,
         **_vocabulary(workload, data),
         **PLATFORM_DEFAULTS.get(row.platform, {}),
+        **_attention(workload),
     }
     chosen = {key: value for key, value in typed_training(workload).items() if (key, value) != _UNSET_SCHEDULE}
     spec = RunSpec(
@@ -72,6 +74,12 @@ def _vocabulary(workload: Workload, data: DataSpec | None) -> dict[str, MaxTextV
     if data is None and workload.training.get("model_name", "default") != "default":
         return {}
     return {"vocab_size": workload.data_options.vocab_size}
+
+
+def _attention(workload: Workload) -> dict[str, MaxTextValue]:
+    if workload.row.platform != "gpu":
+        return {}
+    return {"attention": gpu_attention.default(workload.data != SYNTHETIC, workload.training)}
 
 
 _UNSET_SCHEDULE = ("learning_rate_schedule_steps", -1)

@@ -21,7 +21,7 @@ from infra.rules.pool_checks import FLEX_START_LIMIT_S
 from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import Absent, Settings, SettingsError, every, without
 from infra.stack_file.terms import Terms, where
-from infra.targets.places import Places, in_bucket
+from infra.targets.places import Places, in_bucket, in_s3
 from infra.tiers import Tier
 
 
@@ -250,9 +250,11 @@ def _bucket_rule(settings: CloudTrainingSettings) -> None:
 
 
 def _places_rule(settings: CloudTrainingSettings) -> None:
-    for key in ("artifacts", "runs"):
-        place = getattr(settings, key)
-        if place and not in_bucket(place) and not settings.row.emulated:  # such hosts are processes of this machine
+    for key in ("artifacts", "artifacts_on_hosts", "runs"):
+        place = getattr(settings, key) or ""
+        # Emulated hosts are processes of this machine; any host may have a mirror mounted.
+        is_directory = place and not in_bucket(place) and key != "artifacts_on_hosts" and not settings.row.emulated
+        if is_directory or in_s3(place):
             raise SettingsError(
                 f"{key} is '{place}' in {where(settings)}, which hosts in the cloud do not reach: give "
                 f"gs://bucket[/path], or leave it out for the foundation's"

@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 from infra.targets import places
 
 _OF_THE_RUN = frozenset({"vocab_size", "max_epochs"})
-_PREPARED = re.compile(r"gs://[^\s;]+/([0-9a-f]{16})")
+_PREPARED = re.compile(r"(?:gs|s3)://[^\s;]+/([0-9a-f]{16})")
 
 
 def prepared_content(sources: Sequence[str]) -> str:
@@ -31,10 +31,12 @@ def problem(sources: Sequence[str], place: str, options: Set[str]) -> str | None
         return None
     if not places.in_bucket(place):
         return "hosts on this machine read text of this machine: name files, a directory or a glob"
+    if any(map(places.in_s3, sources)) and not places.in_s3(place):
+        return f"hosts of this stack have credentials for {place.partition('://')[0]}:// alone; push the text there"
     if not prepared_content(sources):
         return (
             "prepared text in a bucket stands alone, and the last part of its URL is its content: "
-            "gs://bucket/path/<16 hex digits>, as `slipway data push DIRECTORY gs://bucket/path` prints it"
+            "gs://bucket/path/<16 hex digits>, as `slipway data push DIRECTORY gs://bucket/path` prints it (or s3://)"
         )
     if without_effect := sorted(options - _OF_THE_RUN):
         return (

@@ -20,7 +20,7 @@ from infra import hardware, names
 from infra.hardware import Accelerator
 from infra.paths import SHARED, STACKS, stack_file
 from infra.sentences import SentenceError
-from infra.stack_file import data_source, maxtext_fields, model_file, stack_yaml
+from infra.stack_file import data_source, gpu_attention, maxtext_fields, model_file, stack_yaml
 from infra.stack_file.stack_yaml import NAMESPACE, StackFileError
 from infra.targets import places, registry
 from infra.targets.errors import TRAINS_NOTHING
@@ -100,8 +100,8 @@ class StackSettings(_Frozen):
     stack: str
     target: Target
     """The kind of place the stack runs - `local` (host processes on this machine), `tpu-vm` (TPU slices by a queued
-    resource), `gke-tpu` (a GKE cluster with TPU slices), `kubernetes` (a cluster that exists already) or `foundation`
-    (what those at Google stand on, one per region)."""
+    resource), `gke-tpu` and `gke-gpu` (a GKE cluster with TPU slices or GPU nodes), `kubernetes` (a cluster that exists
+    already) or `foundation` (what those at Google stand on, one per region)."""
 
     @property
     def place(self) -> str:
@@ -129,7 +129,8 @@ class Workload(_Frozen):
     """The step the run ends at. More steps than before resumes the run."""
     data: str = Field("stdlib", min_length=1)
     """What it trains on - a glob, file or directory of text or JSON lines, several separated by ';', `stdlib` (the
-    interpreter's own standard library), `synthetic`, or in the cloud what `slipway data push` has named gs://..."""
+    interpreter's own standard library), `synthetic`, or in the cloud what `slipway data push` has named gs://... (pods
+    in a cluster of your own: s3://...)."""
     data_options: DataOptions = DataOptions.model_construct()
     """text_key, vocab_size, tokenizer, heldout_fraction, record_bytes, max_epochs, seed."""
     run_name: Absent[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]] = None
@@ -178,7 +179,8 @@ class Settings(Workload, StackSettings, ABC):
     """A stack that trains."""
 
     artifacts: Place = None
-    """Where `up` writes wheels and bundles, instead of the target's own place - a directory or gs://bucket[/path]."""
+    """Where `up` writes wheels and bundles, instead of the target's own place - a directory, gs://bucket[/path], or
+    s3://bucket[/path] of pods in a cluster of your own."""
     artifacts_on_hosts: Place = None
     """Where hosts read them, if that is another way to the same files: a mount, a mirror."""
     runs: Place = None
@@ -345,7 +347,7 @@ def parts_unsaid(kind: type[StackSettings]) -> list[str]:
 
 def check_training(workload: Workload) -> None:
     """The rules of `training:` on its accelerator. Raises SettingsError."""
-    for rule in (_training_rule, _mesh_rule, _batch_rule, _schedule_rule):
+    for rule in (_training_rule, _attention_rule, _mesh_rule, _batch_rule, _schedule_rule):
         rule(workload)
 
 
@@ -396,6 +398,13 @@ def _training_rule(workload: Workload) -> None:
     problems = [text for key, value in workload.training.items() if (text := maxtext_fields.problem(key, value))]
     if problems:
         raise SettingsError("; ".join(problems))
+
+
+def _attention_rule(workload: Workload) -> None:
+    if workload.row.platform != "gpu":
+        return
+    if problem := gpu_attention.problem(workload.data != SYNTHETIC, workload.training):
+        raise SettingsError(f"training: {problem}")
 
 
 def _mesh_rule(workload: Workload) -> None:

@@ -15,6 +15,7 @@ from infra.targets.errors import TRAINS_NOTHING, NotOfferedError
 
 if TYPE_CHECKING:
     from infra.targets.billed import Billed
+    from infra.targets.host_variables import HostVariable
     from infra.targets.hosts import Hosts
     from infra.targets.needs import Finding, Needs
     from training.run_spec import RunSpec
@@ -66,6 +67,10 @@ class TargetContract[S, P](ABC):
 
         Raises SettingsError for what cannot work there.
         """
+        return ()
+
+    def variables(self, settings: S) -> Sequence[HostVariable]:
+        """What a host finds in its environment because of the target, as far as a stack file tells: `slipway env`."""
         return ()
 
     def resources(self) -> tuple[Any, ...]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+GOOGLE, S3 = "gs://", "s3://"
+S3_ENDPOINT = "AWS_ENDPOINT_URL_S3"  # a variable: another server than Amazon's, for this machine and for pods
+
 
 @dataclass(frozen=True)
 class Places:
@@ -24,16 +27,28 @@ class Places:
 
 
 def in_bucket(location: str) -> bool:
-    return location.startswith("gs://")
+    return location.startswith((GOOGLE, S3))
+
+
+def in_s3(location: str) -> bool:
+    return location.startswith(S3)
+
+
+def bucket_of(location: str) -> str:
+    """The bucket's name."""
+    return location.partition("://")[2].partition("/")[0]
 
 
 def problem(location: str) -> str | None:
     """Why that is no place for files, as a stack file spells one."""
     if "://" in location and not in_bucket(location):
-        return f"no store is reached by {location.partition(':')[0]}://; there are two kinds, a directory (/...) and gs://bucket[/path]"
-    if re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]+(/[^/?#\s]+)*|(/[^/\0\r\n]+)+", location):
+        return (
+            f"no store is reached by {location.partition(':')[0]}://; there are three kinds, a directory (/...), "
+            f"gs://bucket[/path] and s3://bucket[/path]"
+        )
+    if re.fullmatch(r"(gs|s3)://[a-z0-9][a-z0-9._-]+(/[^/?#\s]+)*|(/[^/\0\r\n]+)+", location):
         return None
-    return "no place for files; give an absolute directory, or gs://bucket[/path], without '/' at its end"
+    return "no place for files; give an absolute directory, gs:// or s3://bucket[/path], without '/' at its end"
 
 
 def below(location: str, *names: str) -> str:

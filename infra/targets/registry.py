@@ -17,6 +17,7 @@ class Target(StrEnum):
     TPU_VM = "tpu-vm"
     KUBERNETES = "kubernetes"
     GKE_TPU = "gke-tpu"
+    GKE_GPU = "gke-gpu"
     FOUNDATION = "foundation"
 
     @property

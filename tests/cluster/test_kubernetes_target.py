@@ -31,6 +31,7 @@ from tests.engine.project import until
 
 STACK = "kwok-a3-mega-2"
 SET = "slipway-kwok-a3-mega-2"
+OURS = "--selector=slipway-stack"  # the cluster is everybody's: JobSets of other tests may be left in it
 INSTALLATION = JobSetInstallationResource()
 
 
@@ -121,10 +122,10 @@ def test_a_run_in_a_cluster_from_nothing_to_nothing(own: OwnCluster) -> None:
     first = clone.pulumi("preview", STACK, "--color", "never")
     assert first.returncode == 0, said(first)
     assert f"cluster {own.context}, namespace default: 2 pods of python:3.12, 8 nvidia.com/gpu each" in said(first)
-    assert own.get("jobsets") == [], "a preview makes nothing"
+    assert own.get("jobsets", OURS) == [], "a preview makes nothing"
 
     assert (up := clone.pulumi("up", STACK)).returncode == 0, said(up)
-    (made,) = own.get("jobsets")
+    (made,) = own.get("jobsets", OURS)
     labels = made["metadata"]["labels"]
     assert (labels["slipway-owner"], labels["slipway-stack"]) == ("ada-example-com", STACK)
     until(lambda: own.cluster.pods_that_run() == 2, "both pods run")
@@ -143,12 +144,12 @@ def test_a_run_in_a_cluster_from_nothing_to_nothing(own: OwnCluster) -> None:
     own.write(install_jobset=True, steps=2000)
     before = {node["metadata"]["name"]: node["metadata"]["uid"] for node in own.get("nodes")}
     assert (changed := clone.pulumi("up", STACK)).returncode == 0, said(changed)
-    (now,) = own.get("jobsets")
+    (now,) = own.get("jobsets", OURS)
     assert now["metadata"]["uid"] != made["metadata"]["uid"], "what JobSet cannot change is made anew"
     assert before == {node["metadata"]["name"]: node["metadata"]["uid"] for node in own.get("nodes")}
 
     assert (gone := clone.pulumi("destroy", STACK)).returncode == 0, said(gone)
-    assert own.get("jobsets", "--selector=slipway-stack") == own.get("pods") == []
+    assert own.get("jobsets", OURS) == own.get("pods") == []
     kept = own.get("serviceaccounts,configmaps", "--selector=slipway-stack")
     assert kept == []
     assert own.uid_of_definition() == there_before, "what was there before stays"

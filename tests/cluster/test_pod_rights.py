@@ -32,7 +32,7 @@ def declared(namespace: str, run_as: int = 0) -> list[Manifest]:
     group = PodGroup(
         NAME, namespace, "rights", 1, 2, "python:3.12", ACCOUNT, "gs://bucket", "0" * 16, {"nvidia.com/gpu": 8}
     )
-    *others, pods = manifests(replace(group, run_as=run_as), (TRAINING / "bootstrap.sh").read_text())
+    *others, pods = manifests(replace(group, run_as=run_as), {"bootstrap.sh": (TRAINING / "bootstrap.sh").read_text()})
     return [*others, {**pods, "spec": {**pods["spec"], "suspend": True}}]
 
 

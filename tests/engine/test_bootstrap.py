@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.host_roles import BUCKET_ROLES
 from infra.host_software.bundle import MANIFEST, Bundle
 from infra.paths import ROOT, UV
+from tests.emulators.s3_server import POD, S3Server, policy
 from tests.engine.small_store import WHEEL, SmallStore, wheel
 from training.host_status import Phase, read_status
 
@@ -397,3 +399,57 @@ class TestBucket:
         objects = ObjectStore(tmp_path / "buckets", access=access)
         remote.environment |= {"GCE_METADATA_HOST": metadata.host, "SLIPWAY_STORAGE_ENDPOINT": objects.url}
         return objects
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        server.make_pod_account()
+        yield server
+
+
+class TestS3:
+    """The same from `s3://`, by s3_objects.py, of a server that nobody here wrote."""
+
+    @pytest.fixture
+    def bucket(self, server: S3Server, tmp_path: Path) -> SmallStore:
+        """Which a pod may read."""
+        server.make_bucket(name := f"bucket-{len(list(server.buckets.iterdir()))}")
+        server.client().put_bucket_policy(Bucket=name, Policy=policy(name, "s3:GetObject"))
+        return SmallStore(server.buckets / name / "some" / "prefix", tmp_path / "made from")
+
+    @pytest.fixture
+    def pod(self, server: S3Server, bucket: SmallStore, tmp_path: Path) -> BootedMachine:
+        pod = BootedMachine(tmp_path, f"s3://{bucket.directory.relative_to(server.buckets)}")
+        pod.environment |= server.environment(POD)
+        return pod
+
+    def test_everything_comes_from_the_bucket(self, bucket: SmallStore, pod: BootedMachine) -> None:
+        bundle = bucket.bundle(bucket.wheelhouse())
+        python = python_of(pod.bootstrap(bundle.hash))
+        assert subprocess.run([python, "-c", "import small"]).returncode == 0
+        python_of(pod.bootstrap(bundle.hash, AWS_ENDPOINT_URL_S3="http://127.0.0.1:9"))
+        assert not [path for path in pod.root.rglob("*") if path.is_file() and POD[1].encode() in path.read_bytes()]
+
+    def test_what_a_pod_may_not_or_cannot_read_is_one_sentence(
+        self, server: S3Server, bucket: SmallStore, pod: BootedMachine
+    ) -> None:
+        bundle, (name, _, _) = bucket.bundle(bucket.wheelhouse()), bucket.directory.relative_to(server.buckets).parts
+        server.client().delete_bucket_policy(Bucket=name)
+        denied = pod.refusal(bundle.hash)
+        assert denied.startswith(
+            f"fetching from s3://{name}/some/prefix: s3://{name}/some/prefix/bundles/{bundle.hash}"
+        )
+        assert f"this pod's account needs s3:GetObject on arn:aws:s3:::{name}/*, and s3:ListBucket" in denied
+        assert "write `slipway:s3_region: eu-central-1`" in pod.refusal(bundle.hash, AWS_REGION="us-west-2")
+        absent = pod.refusal(bundle.hash, SLIPWAY_ARTIFACTS="s3://no-such-bucket")
+        assert absent.endswith(f"there is no bucket 'no-such-bucket' at {server.url}; fix the name, or create it")
+        assert "this pod has no credentials of S3" in pod.refusal(bundle.hash, AWS_ACCESS_KEY_ID="")
+
+    def test_an_image_without_python_is_said(self, bucket: SmallStore, pod: BootedMachine, tmp_path: Path) -> None:
+        programs = tmp_path / "programs"
+        programs.mkdir()
+        for name in ("bash", "date", "mkdir", "realpath", "mv", "rm", "flock", "mktemp", "tr", "cat", "dirname"):
+            (programs / name).symlink_to(str(shutil.which(name)))
+        sentence = pod.refusal(bucket.bundle(bucket.wheelhouse()).hash, code=2, PATH=str(programs))
+        assert sentence.startswith("python3 is missing in this image; it fetches s3://bucket-")

@@ -76,6 +76,17 @@ def test_a_preview_compiles_what_is_not_known_and_stops_where_it_does_not_fit(cl
     assert "try: per_device_batch_size: 8192" in shown.stdout
 
 
+@pytest.mark.sample(0)  # CUDA's compilers are 0.3 GB of wheels
+def test_a_step_for_gpus_that_are_not_here_is_compiled_as_the_shipped_answer_says(clone: Clone) -> None:
+    shipped = json.loads(clone.run("slipway", "fit", "eks-h100-2", "--json").stdout)
+    answers = clone.directory / "infra" / "preview" / "fit" / "verdicts"
+    (answers / f"{shipped['key']}.json").unlink()
+    asked = json.loads((said_ := clone.run("slipway", "fit", "eks-h100-2", "--json").stdout)[said_.index("{\n") :])
+    assert asked["compile_s"] != shipped["compile_s"], "it was asked anew"
+    assert asked["peak_gib"] == pytest.approx(shipped["peak_gib"], rel=0.001)
+    assert asked["traffic"] == shipped["traffic"]
+
+
 @pytest.mark.sample(0)
 def test_the_compiler_is_asked_of_each_lever(clone: Clone) -> None:
     write(clone, "v6e-8.large", LARGE)

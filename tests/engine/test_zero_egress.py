@@ -159,6 +159,7 @@ CONNECTS = {
     "hosts.py": "the metadata server",
     "launch.py": "tries whether the coordinator's port is free on this host",
     "notice.py": "the metadata server, on Google's machines or where one is named",
+    "s3_objects.py": "the buckets of s3:// that run spec and store name, and who gives a pod credentials for them",
     "peers.py": "host 0's supervisor, at the port after the coordinator's",
 }
 NETWORK_MODULES = {

@@ -153,3 +153,40 @@ def test_an_out_of_memory_error_in_numbers(said: str, gib: tuple[float, float]) 
 
 def test_other_errors_say_nothing_of_memory() -> None:
     assert needed_and_available("INVALID_ARGUMENT: Mosaic failed to compile TPU kernel") is None
+
+
+# As XLA writes them for GPUs: what goes in and what comes out, each a tuple where several were made one.
+JOINED = (
+    "%all-gather-start.1 = ((bf16[64,128]{1,0}, bf16[32]{0}), (bf16[512,128]{1,0}, bf16[256]{0})) "
+    "all-gather-start(%a, %b), channel_id=1, replica_groups=mesh['fsdp'=8] {'fsdp'}, dimensions={0}"
+)
+SCATTERED = (
+    "%reduce-scatter-start.1 = ((f32[512,128]{1,0}), f32[64,128]{1,0}) reduce-scatter-start(%c), channel_id=2, "
+    "replica_groups=mesh['fsdp'=8] {'fsdp'}, dimensions={0}, to_apply=%add"
+)
+REDUCED = (
+    "%all-reduce-start.1 = ((f32[1024]{0}), f32[1024]{0}) all-reduce-start(%d), channel_id=3, "
+    "replica_groups=[4,2]<=[2,4]T(1,0), to_apply=%add"
+)
+
+
+def test_gpus_of_one_host_send_over_nvlink_alone() -> None:
+    sent = collectives(program(JOINED), {"fsdp": 8}, ONE_SLICE, [0] * 8)
+    assert sent == [Collective("ici", "fsdp", "all-gather", 7 / 8 * (512 * 128 + 256) * 2)]
+
+
+def test_what_leaves_a_host_of_gpus_is_divided_over_its_network_cards() -> None:
+    """Two hosts of four: half of what is gathered or scattered is the other's, a quarter of it through each card."""
+    sent = collectives(program(JOINED, SCATTERED), {"fsdp": 8}, ONE_SLICE, [0, 0, 0, 0, 1, 1, 1, 1])
+    size = {(one.network, one.operation): one.size for one in sent}
+    assert size == {
+        ("ici", "all-gather"): 7 / 8 * (512 * 128 + 256) * 2,
+        ("dcn", "all-gather"): (512 * 128 + 256) * 2 / 2 / 4,
+        ("ici", "reduce-scatter"): 7 * 64 * 128 * 4,
+        ("dcn", "reduce-scatter"): 512 * 128 * 4 / 2 / 4,
+    }
+
+
+def test_a_group_with_one_gpu_of_each_host_sends_nothing_over_nvlink() -> None:
+    sent = collectives(program(REDUCED), {"data": 2, "fsdp": 4}, ONE_SLICE, [0, 0, 0, 0, 1, 1, 1, 1])
+    assert sent == [Collective("dcn", "data", "all-reduce", 4096.0)]

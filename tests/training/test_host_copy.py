@@ -14,6 +14,7 @@ import pytest
 
 from infra.emulators.metadata_server import MetadataServer
 from infra.emulators.object_store import ObjectStore, StoreFaultKind
+from tests.emulators.s3_server import POD, S3Server
 from tests.training.cluster import Cluster
 from training.bucket_reader import BucketReader, BucketReadError
 from training.data.host_copy import Copied, Watch, copy_from_bucket, forget_damaged, on_this_host
@@ -221,6 +222,46 @@ def test_a_token_that_ends_meanwhile_is_asked_for_again(bucket: Bucket) -> None:
     bucket.metadata.token = "another"
     bucket.store.tokens = ("another",)
     assert reader.read(f"{SOURCE}/tokenizer.model")
+
+
+@pytest.fixture
+def s3_text(prepared: Path, tmp_path: Path) -> Iterator[tuple[S3Server, Path]]:
+    """In a bucket of a server that nobody here wrote."""
+    with S3Server(tmp_path / "s3") as server:
+        files = server.buckets / "bucket" / "prepared" / CONTENT
+        shutil.copytree(prepared, files)
+        server.make_pod_account()
+        yield server, files
+
+
+def test_text_of_an_s3_bucket_is_read_on_where_a_start_was_cut_short(
+    s3_text: tuple[S3Server, Path], tmp_path: Path
+) -> None:
+    server, files = s3_text
+    here, source = tmp_path / "data" / CONTENT, SOURCE.replace("gs://", "s3://")
+    shard = (files / SHARD).read_bytes()
+    here.mkdir(parents=True)
+    (here / f"{SHARD}.partial").write_bytes(shard[:100_000])
+    spec = RunSpec("s", "run", "gpu", 1, 1, 1, 1, "/mnt/runs", DataSpec(source, CONTENT, 1), {})
+    own = on_this_host(spec, tmp_path / "data", BucketReader(server.environment()), lambda progress: None)
+    assert own.data == DataSpec(str(here), CONTENT, 1)
+    assert len(read_prepared(here, CONTENT).files) == 5
+    assert (here / SHARD).read_bytes() == shard
+
+    def refused(reader: BucketReader) -> str:
+        (here / SHARD).unlink(missing_ok=True)
+        (here / MANIFEST).unlink(missing_ok=True)
+        with pytest.raises(BucketReadError) as caught:
+            copy_from_bucket(source, CONTENT, here, reader, lambda progress: None)
+        return str(caught.value)
+
+    assert "this pod's account needs s3:GetObject on arn:aws:s3:::bucket/*" in refused(
+        BucketReader(server.environment(POD))
+    )
+    assert "write `slipway:s3_region: eu-central-1`" in refused(BucketReader(server.environment(region="us-west-2")))
+    assert "this pod has no credentials of S3" in refused(BucketReader({"AWS_ENDPOINT_URL_S3": server.url}))
+    (files / SHARD).unlink()
+    assert f"{SHARD} is not there (404 NoSuchKey: " in refused(BucketReader(server.environment()))
 
 
 def _too_large(bucket: Bucket) -> None:

@@ -260,6 +260,19 @@ def test_stop_before_the_first_step_is_immediate_and_resumable(cluster: Cluster,
     assert (host.status.phase, host.status.step) == (Phase.INTERRUPTED, 0)
 
 
+def test_a_training_whose_nccl_took_plain_sockets_ends_before_its_first_step(cluster: Cluster) -> None:
+    """On devices that have no NCCL; its line comes from here."""
+    cluster.environ = {"SLIPWAY_NETWORK": "tcpxo", "SLIPWAY_SOCKETS": "refused", "NCCL_DEBUG": "INFO"}
+    hosts = cluster.start(spec_of(cluster.directory / "out", None))
+    for host in hosts:
+        wait_until("its training's process", lambda host=host: (host.directory / "plan.json").exists())
+    (hosts[1].directory / "nccl.log").write_text("host:1:2 [0] NCCL INFO Using network Socket\n")
+    for host in hosts:
+        assert host.end() == ExitCode.BAD_INPUT, host.log[-3000:]
+        assert "NCCL fell back to plain sockets between hosts" in str(host.status.reason)
+        assert "nccl-tcpxo-installer" in str(host.status.reason)
+
+
 @pytest.mark.sample(0)  # the engine's test_the_road kills one too
 @pytest.mark.parametrize(("killed", "survivor"), [(1, 0), (0, 1)])
 def test_killed_host_is_named_by_the_other(cluster: Cluster, killed: int, survivor: int) -> None:

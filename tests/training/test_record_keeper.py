@@ -252,3 +252,12 @@ def test_each_run_in_a_bucket_has_a_record_of_its_own_on_a_host(
     plan, _ = launch.prepare(spec, who, environ, options, STARTED)
     assert (plan.run, plan.bundle) == (run, "b" * 16)
     assert plan.metrics_record == str(tmp_path / record)
+
+
+@pytest.mark.parametrize(("platform", "partition"), [("gpu", 1), ("cpu", None)])
+def test_hosts_of_gpus_say_of_which_slice_they_are(tmp_path: Path, platform: str, partition: int | None) -> None:
+    """Else each is one to JAX, by its boot id, and MaxText divides over a host what a slice should hold."""
+    spec = RunSpec("test", "small", platform, 2, 2, 8, 10, "gs://bucket/out", None, TINY)
+    options = launch.Options(tmp_path / "run_spec.yaml", tmp_path / "host", COMPILED, 20, 600, 60, False)
+    plan, _ = launch.prepare(spec, Host(3, 4, "127.0.0.1:9", "a test"), {}, options, STARTED)
+    assert plan.partition == partition

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.training.cluster import plain_environment
+from training import gpu_environment
 from training.flag_check import check_flags
 from training.xla_flags import DEFAULTS, XLA_FLAGS, Flag, FlagError, Flags, for_host, merge, parse
+
+JAXLIB = importlib.metadata.version("jaxlib")
 
 
 def user_flags(text: str) -> Flags:
@@ -18,7 +22,7 @@ def user_flags(text: str) -> Flags:
 
 
 def test_user_flag_wins_over_the_default_and_is_reported() -> None:
-    xla, _ = for_host("gpu", 8, {XLA_FLAGS: "--xla_gpu_enable_latency_hiding_scheduler=false --xla_dump_to=/x"})
+    xla, _ = for_host("gpu", 8, {XLA_FLAGS: "--xla_gpu_enable_latency_hiding_scheduler=false --xla_dump_to=/x"}, JAXLIB)
     assert xla.text == "--xla_gpu_enable_latency_hiding_scheduler=false --xla_dump_to=/x"
     assert xla.overridden == (
         "XLA_FLAGS: --xla_gpu_enable_latency_hiding_scheduler=false (the host's XLA_FLAGS) replaces "
@@ -27,12 +31,12 @@ def test_user_flag_wins_over_the_default_and_is_reported() -> None:
 
 
 def test_cpu_hosts_have_their_device_count_whatever_the_environment_says() -> None:
-    xla, libtpu = for_host("cpu", 4, {XLA_FLAGS: "--xla_force_host_platform_device_count=99"})
+    xla, libtpu = for_host("cpu", 4, {XLA_FLAGS: "--xla_force_host_platform_device_count=99"}, JAXLIB)
     assert (xla.text, libtpu.text) == ("--xla_force_host_platform_device_count=4", "")
 
 
 def test_tpu_default_is_in_place_before_the_tpu_is_up() -> None:
-    _, libtpu = for_host("tpu", 4, {"LIBTPU_INIT_ARGS": "--xla_tpu_other=1"})
+    _, libtpu = for_host("tpu", 4, {"LIBTPU_INIT_ARGS": "--xla_tpu_other=1"}, JAXLIB)
     assert libtpu.text == "--xla_tpu_spmd_rng_bit_generator_unsafe=true --xla_tpu_other=1"
 
 
@@ -85,6 +89,9 @@ def test_verdict_is_kept_and_a_bad_one_is_not(tmp_path: Path) -> None:
 def test_our_defaults_are_known_to_the_installed_jaxlib(tmp_path: Path) -> None:
     """So a start without flags of the user's own needs no check."""
     flags = [str(Flag(name, value, "")) for row in DEFAULTS.values() for name, value in row.get(XLA_FLAGS, {}).items()]
+    of_gpus = gpu_environment.flags(gpu_environment.TCPXO, JAXLIB)
+    assert {each.name for each in of_gpus} == {each.name for each in gpu_environment.SETTINGS if each.is_flag}
+    flags += [f"{each.name}={each.value}" for each in of_gpus]
     check_flags(
         user_flags(" ".join([*flags, "--xla_force_host_platform_device_count=2"])), plain_environment(), tmp_path
     )
@@ -92,6 +99,6 @@ def test_our_defaults_are_known_to_the_installed_jaxlib(tmp_path: Path) -> None:
 
 def test_defaults_alone_are_not_checked(tmp_path: Path) -> None:
     for platform in DEFAULTS:
-        for flags in for_host(platform, 2, {}):
+        for flags in for_host(platform, 2, {}, JAXLIB):
             check_flags(flags, {"PATH": ""}, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from infra import hardware, paths
 from infra.commands.main import app
 from infra.paths import ROOT, STACKS
-from infra.preview.fit import cache, compiler, errors, gpu_estimate, judge, levers, lookup, roofline
+from infra.preview.fit import cache, compiler, errors, judge, levers, lookup, roofline
 from infra.preview.fit.compile_request import CompileRequest, compile_request_of
 from infra.preview.fit.compiler import CompileLimits, compile_step
 from infra.preview.fit.gate import gate
@@ -35,7 +35,11 @@ from infra.stack_file.terms import Terms
 from infra.targets.local.settings import LocalSettings
 from infra.targets.tpu_vm.settings import TpuVmSettings
 
-SIZES = [name for name in stack_names() if isinstance(any_from_file(name), CloudTrainingSettings)]
+SIZES = [  # for which a compiler was asked
+    name
+    for name in stack_names()
+    if isinstance(content := any_from_file(name), CloudTrainingSettings) and content.row.platform == "tpu"
+]
 FITS = FitVerdict(
     key="0" * 16,
     topology="v6e-32",
@@ -337,7 +341,7 @@ def test_gate() -> None:
     with pytest.raises(SettingsError) as stopped:
         gate(from_file("local"), nobody, buying=True)
     assert str(stopped.value).endswith(
-        "it cannot be known for cpu-8: platform cpu has no judge; if you know that it does, write `slipway:fit: "
+        "it cannot be known for cpu-8: cpu has no compiler; if you know that it does, write `slipway:fit: "
         "unchecked` in stacks/Pulumi.local.yaml"
     )
     refused = dataclasses.replace(TOO_LARGE, reason="no such slice", keys=("accelerator",), peak_gib=None)
@@ -412,15 +416,14 @@ def test_dollars_for_a_billion_tokens() -> None:
 def test_no_measurement_is_faster_than_the_roofline(measured: Measured) -> None:
     """From committed verdicts: `slipway fit --judge --ship` writes them."""
     asked = measured.step
-    if asked.row.platform == "tpu":
-        verdict = cache.find(asked.request.key)
-        assert verdict and (cache.JUDGED / f"{asked.request.key}.json").is_file(), "run slipway fit --judge --ship"
-    else:
-        verdict = dataclasses.replace(gpu_estimate.verdict(asked), fits=True)
-    estimate = roofline.estimate(verdict, asked.row, asked.remat_policy)
+    verdict = cache.find(asked.request.key)
+    assert verdict and (cache.JUDGED / f"{asked.request.key}.json").is_file(), "run slipway fit --judge --ship"
+    ran = dataclasses.replace(verdict, fits=True)  # whatever share of its memory was asked about
+    estimate = roofline.estimate(ran, asked.row, asked.remat_policy)
     assert estimate
     predicted = estimate.tflops_per_device / estimate.step_s
-    assert 0.4 * predicted < measured.tflops <= predicted
+    slowest = 0.39 if measured.training.get("attention") == "dot_product" else 0.45
+    assert slowest * predicted < measured.tflops <= predicted
 
 
 def test_levers_are_ranked_by_what_they_would_save() -> None:
@@ -544,28 +547,18 @@ def test_bad_input_is_one_sentence(arguments: list[str], message: str) -> None:
     assert message in " ".join(shown.split())
 
 
-def test_a_gpu_gets_an_estimate_that_says_so() -> None:
-    code, shown = slipway(
-        "--accelerator", "a3-mega-2", "--set", "model_name=llama2-7b", "--set", "per_device_batch_size=1"
-    )
+def test_a_stack_of_gpus_has_a_compilers_word() -> None:
+    """Committed, as of every shipped stack: `slipway fit --all --ship`."""
+    code, shown = slipway("eks-h100-2")
     assert code == 0
-    assert f"by an estimate that may be {gpu_estimate.ERROR:.0%} off, no compiler" in " ".join(shown.split())
-
-
-@pytest.mark.parametrize(
-    ("batch", "code", "verdict"),
-    [(1, 0, "fits, "), (128, 1, "does not fit: "), (64, 3, "unknown: too close to tell: ")],
-)
-def test_the_exit_code_is_the_verdict_and_unknown_is_no_fit(batch: int, code: int, verdict: str) -> None:
-    asked = ["--accelerator", "a3-mega-2", "--set", "model_name=llama2-7b", "--set", f"per_device_batch_size={batch}"]
-    exit_code, shown = slipway(*asked)
-    assert (exit_code, f"a3-mega-2: {verdict}" in " ".join(shown.split())) == (code, True), shown
+    assert re.search(r"on h100-2: fits, \d+\.\d\d of 67\.24 GiB HBM", " ".join(shown.split())), shown
+    assert "GiB per device and step along fsdp (DCN, all-gather)" in shown
 
 
 def test_what_nobody_can_judge_is_unknown_and_says_so() -> None:
     step = TrainStep(from_file("local"))
     verdict = judge.verdict(step, lambda request: FITS)
-    assert judge.said(verdict) == f"unknown: it cannot be known for {step.row.name}: platform cpu has no judge"
+    assert judge.said(verdict) == f"unknown: it cannot be known for {step.row.name}: cpu has no compiler"
     assert verdict.memory == "HBM unknown"
 
 

@@ -8,23 +8,25 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.gke.accounts import becoming, node_grants, pod_grants
+from infra.gke.cluster_inputs import cluster_inputs, system_pool_inputs
+from infra.gke.kubeconfig import kubeconfig
+from infra.gke.node_pools import AcceleratorPool
+from infra.gke.settings import POOL_LABEL
 from infra.hardware import Accelerator, rows
 from infra.paths import ROOT
 from infra.pods import job_set_release
 from infra.preview.stack_plan import decide
 from infra.rules.guardrails import Declared, problems
-from infra.targets.gke_tpu.accounts import becoming, node_grants, pod_grants
-from infra.targets.gke_tpu.cluster_inputs import cluster_inputs, system_pool_inputs
-from infra.targets.gke_tpu.declare import cluster_args
-from infra.targets.gke_tpu.kubeconfig import kubeconfig
-from infra.targets.gke_tpu.settings import POOL_LABEL, GkeTpuSettings
-from infra.targets.gke_tpu.tpu_pools import TpuPool, tpu_pools
+from infra.targets.gke_tpu.declare import tpu_cluster_args as cluster_args
+from infra.targets.gke_tpu.settings import GkeTpuSettings
+from infra.targets.gke_tpu.tpu_pools import tpu_pools
 from tests.unit.test_gke_tpu_settings import FLEX, RESERVED, made
 
 POOL, POLICY = "gcp:container/nodePool:NodePool", "gcp:compute/resourcePolicy:ResourcePolicy"
 
 
-def only(settings: GkeTpuSettings) -> TpuPool:
+def only(settings: GkeTpuSettings) -> AcceleratorPool:
     (pool,) = tpu_pools(settings)
     return pool
 
@@ -86,7 +88,7 @@ def test_the_clusters_own_pods_get_cpu_nodes_that_are_never_spot(tier: dict[str,
 
 
 def test_jobset_comes_into_a_new_cluster_unless_pods_need_none() -> None:
-    training = cluster_args(decide(made(jobset_image="mirror.test/jobset:1"))).training
+    training = cluster_args(decide(made(jobset_image="mirror.example.com/jobset:v0.10.1"))).training
     assert training and training.job_set
     assert (training.job_set.source, training.job_set.image) == (
         job_set_release.URL,

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from infra.commands.main import app
 from infra.emulated import STAND_IN, TPU
+from infra.gke import clusters, reach
 from infra.google_login import LOGIN_COMMAND
 from infra.targets.errors import TargetError
-from infra.targets.gke_tpu import clusters, reach
 
 PLACE = "projects/ours/locations/us-east5"
 LABELS = {"slipway-owner": "ada", "slipway-stack": "gke-v6e-32", "slipway-state": "0a1b2c-0123456789ab"}

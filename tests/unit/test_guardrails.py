@@ -205,6 +205,24 @@ BROKEN: list[tuple[str, str, dict[str, Any], str]] = [
     ),
     *(("node-pool", POOL, nodes(**inputs), said) for inputs, said in POOLS),
     (
+        "multi-networking",
+        CLUSTER,
+        PRIVATE | {"enableMultiNetworking": True},
+        "enableMultiNetworking is true without datapathProvider ADVANCED_DATAPATH",
+    ),
+    (
+        "node-pool",
+        POOL,
+        nodes(machineType="a3-megagpu-8g", guestAccelerators=[{"type": "nvidia-h100-mega-80gb", "count": 4}]),
+        "guestAccelerators are 4 nvidia-h100-mega-80gb; a a3-megagpu-8g has 8 nvidia-h100-mega-80gb",
+    ),
+    (
+        "node-pool",
+        POOL,
+        nodes(machineType="a3-megagpu-8g", pool={"networkConfig": {"additionalNodeNetworkConfigs": [{}] * 7}}),
+        "networkConfig names 7 networks beside the first, but a a3-megagpu-8g has 8 network cards for data",
+    ),
+    (
         "workload-policy",
         POLICY,
         {"workloadPolicy": {"type": "HIGH_THROUGHPUT"}, "groupPlacementPolicy": {"collocation": "COLLOCATED"}},
@@ -231,6 +249,7 @@ PASSES: list[Declared] = [
     Declared(BUCKET, "x", SAFE | {"name": UNKNOWN}, protect=True, retain_on_delete=True),
     Declared(BUCKET, "x", SAFE | {"location": "US"}, protect=True, retain_on_delete=True),
     Declared(CLUSTER, "x", PRIVATE | {"resourceLabels": UNKNOWN}),
+    Declared(CLUSTER, "x", PRIVATE | {"enableMultiNetworking": True, "datapathProvider": UNKNOWN}),
     Declared(CLUSTER, "x", {"location": "us-east5", "privateClusterConfig": UNKNOWN}),
     Declared(VM, "x", {"serviceAccount": UNKNOWN, "acceleratorType": "v5litepod-16"}),
     Declared(POOL, "x", pool(placementPolicy={"type": "COMPACT", "tpuTopology": "4x8"}, nodeCount=8)),

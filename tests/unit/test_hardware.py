@@ -22,7 +22,7 @@ FAMILY_KEYS = {
     "title", "platform", "chip", "counts", "cores_per_chip", "devices_per_chip", "chips_per_host", "apis",
     "accelerator_type", "gke_accelerator", "vertex_accelerator", "runtime_version", "nic_gbits_per_chip",
     "nic_gbits_per_host", "data_nics", "source", "machine_type", "machine_types", "zones_documented", "zones_listed",
-    "prices", "quotas", "sizes", "emulated", "gke_version", "gke_boot_disk", "gke_workload_policy",
+    "prices", "quotas", "sizes", "emulated", "gke_version", "gke_boot_disk", "gke_workload_policy", "gpu_network",
 }  # fmt: skip
 SIZE_KEYS = {"topology", "hosts", "chips_per_host", "machine_type", "apis"}
 ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-([a-f]|ai[0-9]+[a-z])")

@@ -22,6 +22,7 @@ LEAVES = {
     "training.run_objects",
     "training.step_record",
     "training.exit_codes",
+    "training.gpu_environment",
     "training.xla_flags",
     "training.host_status",
     "training.data.demand",
@@ -30,6 +31,7 @@ LEAVES = {
     "training.data.prepared",
     "training.maxtext_config",
     "training.reader_shares",
+    "training.s3_objects",
 }
 
 
@@ -79,20 +81,19 @@ def is_module(name: str) -> bool:
 
 # Which rooms of infra/ a room may import, besides the modules at the root and the contract of targets, on which
 # everything stands. `targets` is the line of every target, and none imports another; `_MORE` is what one needs besides.
-_CONTRACT = ("contract", "errors", "registry", "hosts", "phases", "billed", "needs", "places")
+_CONTRACT = ("contract", "errors", "registry", "hosts", "phases", "billed", "host_variables", "needs", "places")
 _BASE = ("targets", *(f"targets.{name}" for name in _CONTRACT))
 _MORE = {
     "targets.foundation": ("rules", "engine", "standins"),  # its buckets, and moving the engine's state into one
-    "targets.gke_tpu": (
-        "rules",
-        "standins",
-    ),  # what its machines may be; what the stand-in for Google's plugin has made
 }
 ROOMS: dict[str, tuple[str, ...]] = {
     "rules": (),
     "artifacts": (),
     "vm_hosts": (),
     "pods": ("stack_file", "host_software", "runs"),
+    "gke": (  # what targets that make a cluster of GKE share
+        *("rules", "standins", "stack_file", "preview", "providers", "components", "google_cloud", "doctor", "pods"),
+    ),
     "stack_file": ("rules",),
     "host_software": ("stack_file", "artifacts"),
     "emulators": ("stack_file", "artifacts", "host_software", "vm_hosts"),
@@ -107,7 +108,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "operate": ("stack_file",),
     "targets": (
         *("stack_file", "artifacts", "host_software", "runs", "preview", "providers", "components"),
-        *("google_cloud", "doctor", "vm_hosts", "pods"),
+        *("google_cloud", "doctor", "vm_hosts", "pods", "gke"),
     ),
     "commands": (
         *("stack_file", "artifacts", "host_software", "runs", "preview"),

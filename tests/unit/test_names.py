@@ -126,6 +126,17 @@ def test_project_id_that_cannot_be_is_refused(project: str, why: str) -> None:
         names.of(project, "us-central1", "slipway")
 
 
+def test_project_whose_id_has_googles_word_gets_a_hash_in_names() -> None:
+    """A bucket's name may not hold the word, a project's id may."""
+    bucket = names.of("my-goog-project", "us-central1", "slipway").data_bucket
+    assert google_checks.bucket_name_problem(bucket) is None
+    assert bucket != names.of("my-googl-project", "us-central1", "slipway").data_bucket
+
+
+def test_prefix_with_googles_word_is_refused() -> None:
+    assert "has no 'google' in it" in str(names.prefix_problem("mygoogle"))
+
+
 def test_zone_for_a_region_is_told_its_region() -> None:
     assert names.region_problem("us-central1-a") == "region 'us-central1-a' is a zone; give its region, us-central1"
     assert "cannot be a region" in str(names.region_problem("central"))

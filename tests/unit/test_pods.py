@@ -28,6 +28,7 @@ TWO = PodGroup(
     resources={"google.com/tpu": 4},
     labels={"slipway-stack": "two"},
 )
+SCRIPTS = {"bootstrap.sh": "true"}
 
 
 def container(found: dict[str, Any]) -> dict[str, Any]:
@@ -42,14 +43,14 @@ def variables(found: dict[str, Any], job: int, pod: int) -> dict[str, str]:
 
 
 def test_every_pod_knows_its_rank_and_all_name_one_coordinator() -> None:
-    found = job_set(TWO, "true")
+    found = job_set(TWO, SCRIPTS)
     hosts = [who_am_i(variables(found, job, pod), lambda _: None) for job in range(2) for pod in range(4)]
     assert [host.index for host in hosts] == list(range(8))
     assert {(host.count, host.coordinator) for host in hosts} == {(8, "slipway-two-slice-0-0.slipway-two:6002")}
 
 
 def test_without_jobset_each_slice_is_a_job_and_a_service_gives_names() -> None:
-    *_, service, first, second = manifests(replace(TWO, kind=JobKind.JOB), "true")
+    *_, service, first, second = manifests(replace(TWO, kind=JobKind.JOB), SCRIPTS)
     assert (service["kind"], service["metadata"]["name"], service["spec"]["clusterIP"]) == ("Service", TWO.name, "None")
     hosts: list[Host] = []
     for job in (first, second):
@@ -66,7 +67,7 @@ def test_without_jobset_each_slice_is_a_job_and_a_service_gives_names() -> None:
 
 
 def test_nothing_in_a_pod_is_privileged_and_it_has_no_token() -> None:
-    account, _, found = manifests(TWO, "true")
+    account, _, found = manifests(TWO, SCRIPTS)
     pod = found["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     assert account["automountServiceAccountToken"] is pod["automountServiceAccountToken"] is False
     assert "hostNetwork" not in pod and "hostPath" not in str(pod["volumes"])
@@ -75,7 +76,7 @@ def test_nothing_in_a_pod_is_privileged_and_it_has_no_token() -> None:
 
 
 def test_a_user_that_the_image_does_not_know_has_a_home_and_a_name() -> None:
-    found = job_set(replace(TWO, run_as=1000), "true")
+    found = job_set(replace(TWO, run_as=1000), SCRIPTS)
     pod = found["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     assert pod["securityContext"] == {
         "seccompProfile": {"type": "RuntimeDefault"},
@@ -85,14 +86,14 @@ def test_a_user_that_the_image_does_not_know_has_a_home_and_a_name() -> None:
     }
     said = variables(found, job=0, pod=0)
     assert said["HOME"] == said["SLIPWAY_HOST_DIR"] and said["USER"]
-    assert not {"HOME", "USER"} & variables(job_set(TWO, "true"), job=0, pod=0).keys()
+    assert not {"HOME", "USER"} & variables(job_set(TWO, SCRIPTS), job=0, pod=0).keys()
 
 
 def test_another_bundle_or_script_is_another_pod() -> None:
-    found = job_set(TWO, "true")
+    found = job_set(TWO, SCRIPTS)
     assert bundle_of(found) == TWO.bundle
-    assert container(job_set(replace(TWO, bundle="fedcba9876543210"), "true")) != container(found)
-    assert container(job_set(TWO, "false")) != container(found)
+    assert container(job_set(replace(TWO, bundle="fedcba9876543210"), SCRIPTS)) != container(found)
+    assert container(job_set(TWO, SCRIPTS | {"bootstrap.sh": "false"})) != container(found)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_another_bundle_or_script_is_another_pod() -> None:
 )
 def test_what_follows_of_an_end_that_the_job_has_a_rule_for(message: str, action: str) -> None:
     """The sentences are those of kubernetes/pkg/controller/job/pod_failure_policy.go."""
-    rules = job_set(TWO, "true")["spec"]["failurePolicy"]["rules"]
+    rules = job_set(TWO, SCRIPTS)["spec"]["failurePolicy"]["rules"]
     first = next(
         rule
         for rule in rules
@@ -125,16 +126,24 @@ def test_what_follows_of_an_end_that_the_job_has_a_rule_for(message: str, action
 def test_a_name_is_as_long_as_kubernetes_lets_it_be() -> None:
     longest = replace(TWO, name="a" * (63 - len("-slice-1-3-abcde")))
     assert len(longest.longest_pod) == 63
-    manifests(longest, "true")
+    manifests(longest, SCRIPTS)
     with pytest.raises(PodGroupError, match=r"would have 64 characters, Kubernetes allows 63; shorten .* by 1"):
-        manifests(replace(longest, name=longest.name + "a"), "true")
+        manifests(replace(longest, name=longest.name + "a"), SCRIPTS)
     with pytest.raises(PodGroupError, match="by 2"):
-        manifests(replace(longest, slices=200), "true")
+        manifests(replace(longest, slices=200), SCRIPTS)
 
 
 def pod(phase: str, *conditions: dict[str, str], **container_state: Any) -> dict[str, Any]:
     statuses = [{"name": "train", "state": container_state}] if container_state else []
     return {"status": {"phase": phase, "conditions": list(conditions), "containerStatuses": statuses}}
+
+
+def beside(started: bool = True, **container_state: Any) -> dict[str, Any]:
+    """A pod whose training waits for another container, which is in this state."""
+    found = pod("Pending", waiting={"reason": "PodInitializing"})
+    daemon = {"name": "tcpxo-daemon", "state": container_state, "started": started}
+    found["status"]["initContainerStatuses"] = [daemon]
+    return found
 
 
 SCHEDULED = {"type": "PodScheduled", "status": "False"}
@@ -164,6 +173,17 @@ SCHEDULED = {"type": "PodScheduled", "status": "False"}
             'CreateContainerConfigError: secret "wandb" not found',
         ),
         (pod("Pending", waiting={"reason": "ContainerCreating"}), BOOTING, "its node starts it"),
+        (
+            beside(waiting={"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container"}),
+            BOOTING,
+            "tcpxo-daemon beside it: CrashLoopBackOff: back-off 5m0s restarting failed container",
+        ),
+        (
+            beside(started=False, running={}),
+            BOOTING,
+            "waits for tcpxo-daemon beside it, which is not ready yet",
+        ),
+        (beside(running={}), BOOTING, "its node starts it"),
         (pod("Running", running={"startedAt": "2026-11-26T10:00:00Z"}), Phase.TRAINING, ""),
         (pod("Succeeded"), Phase.FINISHED, ""),
         (pod("Failed", terminated={"exitCode": 2}), Phase.FAILED, "ended with exit code 2"),

@@ -17,6 +17,7 @@ from infra.commands import preview
 from infra.commands import stack as stack_command
 from infra.commands.main import app
 from infra.emulated import TPU
+from infra.gke.settings import GkeSettings
 from infra.hardware import Api
 from infra.paths import STACKS
 from infra.preview import compare, planned_changes
@@ -25,7 +26,6 @@ from infra.preview.stack_plan import decide, facts_of
 from infra.runs import run_plan
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import SettingsError, any_from_file, check, from_text, stack_names
-from infra.targets.gke_tpu.settings import GkeTpuSettings
 from infra.targets.kubernetes.settings import KubernetesSettings
 from infra.targets.local.settings import LocalSettings
 from infra.targets.registry import Target
@@ -46,6 +46,7 @@ ON_GKE = (
     *("gke-v5e-16", "gke-v6e-32", "gke-v6e-16x4", "gke-v6e-32.spot"),
     *("gke-tpu7x-8", "gke-tpu7x-16", "gke-tpu7x-64", "gke-tpu7x-64.flex"),
 )
+OF_GPUS = ("gke-a3-mega-2", "gke-a3-mega-2.spot", "gke-a3-mega-32")
 VARIANTS = {Tier.ON_DEMAND: "", Tier.FLEX_START: "flex"}
 CASES = cases(300, 10_000)
 
@@ -67,17 +68,17 @@ def test_a_stack_is_named_after_its_content(stack: str) -> None:
     if content.target in (Target.LOCAL, Target.FOUNDATION):
         assert name == content.target
         return
-    assert isinstance(content, TpuVmSettings | GkeTpuSettings | KubernetesSettings)
+    assert isinstance(content, TpuVmSettings | GkeSettings | KubernetesSettings)
     size = content.accelerator + (f"x{content.slices}" if content.slices > 1 else "")
     if isinstance(content, KubernetesSettings):
         assert name.partition("-")[2] == size
         return
-    assert name == (f"gke-{size}" if isinstance(content, GkeTpuSettings) else size)
+    assert name == (f"gke-{size}" if isinstance(content, GkeSettings) else size)
     assert variant == VARIANTS.get(content.tier, content.tier)
 
 
 def test_promised_stacks_are_shipped() -> None:
-    assert {*PROMISED, *ON_GKE} <= set(stack_names())
+    assert {*PROMISED, *ON_GKE, *OF_GPUS} <= set(stack_names())
 
 
 @pytest.mark.parametrize("stack", PROMISED)
@@ -198,15 +199,15 @@ def test_shipped_stacks_are_what_stack_new_writes(stack: str) -> None:
     assert text(new) == (STACKS / f"Pulumi.{stack}.yaml").read_text()
 
 
-@pytest.mark.parametrize("stack", ON_GKE)
+@pytest.mark.parametrize("stack", [*ON_GKE, *OF_GPUS])
 def test_shipped_stacks_of_gke_are_what_stack_new_writes_for_it(stack: str) -> None:
     gke = any_from_file(stack)
-    assert isinstance(gke, GkeTpuSettings)
+    assert isinstance(gke, GkeSettings)
     flexible = gke.tier is Tier.FLEX_START
     keys = (("max_runtime", "24h"),) if flexible else ()
     new = NewStack(
         *(gke.accelerator, gke.zones, gke.slices, str(gke.tier), VARIANTS.get(gke.tier, "")),
-        target="gke-tpu",
+        target=gke.target,
         keys=keys,
     )
     assert new.name == stack

@@ -127,7 +127,8 @@ def test_the_command_says_what_a_stack_writes(server: ObjectStore, directory: Pa
     refused = CliRunner().invoke(app, ["data", "push", str(directory), "/a/directory"])
     assert (refused.exit_code, refused.output) == (
         2,
-        "error: '/a/directory' is no place in a bucket; give gs://bucket/path, without '/' at its end\n",
+        "error: '/a/directory' is no place in a bucket; give gs://bucket/path or s3://bucket/path, without '/' at its "
+        "end\n",
     )
 
 

@@ -22,6 +22,7 @@ from infra.stack_file.cloud_settings import CloudSettings
 from infra.stack_file.settings import Settings, SettingsError, every, parts_unsaid
 from infra.stack_file.terms import Terms
 from infra.targets import registry
+from infra.targets.contract import TrainingContract
 from infra.targets.errors import NotOfferedError
 from infra.targets.hosts import Hosts, HostView
 from infra.targets.places import Places
@@ -58,6 +59,11 @@ def test_a_verb_that_a_targets_hosts_leave_out_is_a_sentence(verb: str, ask: Cal
     with pytest.raises(NotOfferedError) as refused:
         ask(FewestWords("s"))
     assert str(refused.value) == f"the target of stack 's' does not offer `{verb}` (docs/runbook.md)"
+
+
+def test_a_target_that_leaves_its_hosts_out_says_what_shows_them() -> None:
+    with pytest.raises(NotOfferedError, match=r"pulumi preview --stack s --diff"):
+        TrainingContract.hosts(registry.of(Target.LOCAL), "s")
 
 
 def test_hosts_without_metrics_still_say_how_the_run_ended_and_where_it_lies() -> None:

@@ -135,8 +135,12 @@ def test_words_people_use() -> None:
         ),
         (
             {"artifacts": "s3://bucket/x"},
-            "artifacts is 's3://bucket/x' in stacks/Pulumi.v6e-32.yaml: no store is reached by s3://; there are two "
-            "kinds, a directory (/...) and gs://bucket[/path]",
+            "artifacts is 's3://bucket/x' in stacks/Pulumi.v6e-32.yaml, which hosts in the cloud do not reach: give",
+        ),
+        ({"artifacts": "az://bucket"}, "no store is reached by az://; there are three kinds, a directory (/...)"),
+        (
+            {"data": f"s3://bucket/prepared/{16 * '0'}"},
+            "hosts of this stack have credentials for gs:// alone; push the text there",
         ),
         ({"runs": "gs://Bucket"}, "runs is 'gs://Bucket' in stacks/Pulumi.v6e-32.yaml: no place for files; give an a"),
         ({"artifacts": "/wheels"}, "artifacts is '/wheels' in stacks/Pulumi.v6e-32.yaml, which hosts in the cloud do"),

@@ -267,6 +267,18 @@ class TestBuild:
         made = build(inputs, tmp_path / "store", str(UV), Silent())
         assert made["source-1.0-py3-none-any.whl"] == hashlib.sha256(wheel("source")).hexdigest()
 
+    def test_a_jaxlib_that_lacks_a_flag_of_gpus_is_refused_and_leaves_no_wheelhouse(
+        self, index: Index, tmp_path: Path
+    ) -> None:
+        file = index.add("jaxlib-1.0-py3-none-any.whl", wheel("jaxlib"))
+        training = locked(tmp_path / "training", [uv_wheel(index), file])
+        lock = training / "locks" / "pylock.cpu-stable.toml"
+        lock.rename(lock.with_name("pylock.gpu-stable.toml"))
+        inputs = wheelhouse_inputs("gpu", "stable", HashCache(None), None, None, training)
+        with pytest.raises(BuildError, match=r"^jaxlib-1\.0-py3-none-any\.whl does not know --xla_gpu_all_gather_"):
+            build(inputs, tmp_path / "store", str(UV), Silent())
+        assert not (tmp_path / "store" / wheelhouse_key(inputs.id)).exists()
+
     def test_sdist_that_does_not_build_is_named(self, index: Index, tmp_path: Path) -> None:
         file = index.add("broken-1.0.tar.gz", b"not an archive")
         inputs = inputs_of(locked(tmp_path / "training", [uv_wheel(index), file]))

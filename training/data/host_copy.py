@@ -55,7 +55,7 @@ class Copied:
 def on_this_host(spec: RunSpec, directory: Path, reader: BucketReader, watch: Watch) -> RunSpec:
     """The run spec with its text below `directory`, where that lies in a bucket; raises what copy_from_bucket does."""
     data = spec.data
-    if data is None or not data.directory.startswith("gs://"):
+    if data is None or not data.directory.startswith(("gs://", "s3://")):
         return spec
     here = directory / data.content
     print(f"slipway: the data is copied from {data.directory} to {here}", flush=True)

@@ -1,4 +1,4 @@
-"""What JobSet, Kueue and kwok publish to be applied, as it is where their controllers are processes beside the cluster.
+"""What JobSet, Kueue, kwok and GKE publish to be applied, as it is where controllers are processes beside the cluster.
 
 Owns what is left out and where webhooks are. Pure. Refuses to own their text, which lies in their Go modules.
 """
@@ -14,6 +14,7 @@ from infra.emulators.cluster.components import HOST, Layout
 
 # A controller that runs beside the cluster needs no pod, and nobody would find it by a Service.
 _OF_PODS = ("Deployment", "Service", "ConfigMap", "APIService")
+_OF_GKE = ("gke-networks", "gke-network-parameters")  # GKE defines them in clusters whose nodes have several networks
 _DEFINITION = "CustomResourceDefinition"
 # It would end the pods of a Job at once, as if they had succeeded; pods here run until somebody ends them.
 _STAGES_LEFT_OUT = ("pod-complete",)
@@ -54,9 +55,10 @@ def _published(layout: Layout) -> list[Manifest]:
     if layout.has_kueue:
         webhooks["kueue"] = layout.ports.kueue_webhooks
     authority = layout.certificates.authority.read_bytes()
-    return [
+    of_controllers = [
         each for name, port in webhooks.items() for each in adapted(layout.programs.manifests(name), port, authority)
     ]
+    return [*of_controllers, *(each for name in _OF_GKE for each in layout.programs.manifests(name))]
 
 
 def adapted(published: Iterable[Manifest], webhooks_port: int, authority: bytes) -> list[Manifest]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from infra.artifacts.layout import object_key, sums_text, wheelhouse_key
 from infra.artifacts.store import PARTIAL, sha256_of
-from infra.host_software.wheels import mount_program
+from infra.host_software.wheels import known_flags, mount_program
 from infra.host_software.wheels.fetch import FetchError, FetchProgress, fetch_all
 from infra.host_software.wheels.identity import WheelhouseInputs
 from infra.host_software.wheels.made import WRITE, made_path, made_sums
@@ -37,8 +37,8 @@ class BuildError(RuntimeError):
 
 
 def files_to_fetch(inputs: WheelhouseInputs) -> tuple[LockedFile, ...]:
-    """What must be fetched: a Python that is locked, the lock without what the overlay replaces, and uv."""
-    replaced = {wheel.package for wheel in inputs.overlay}
+    """What must be fetched: a Python that is locked, the lock without what is replaced or left out, and uv."""
+    replaced = {wheel.package for wheel in inputs.overlay}.union(inputs.left_out)
     lock, bootstrap = inputs.locks
     wheels = (file for file in locked_files(lock) if file.package not in replaced)
     return (*_python_to_fetch(inputs.python), *wheels, *locked_files(bootstrap))
@@ -55,6 +55,8 @@ def build(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchPro
     except FetchError as error:
         raise FetchError(f"{error}; or {ADVICE}") from None
     fetched = fetch_all((file for file in files_to_fetch(inputs) if file not in python), artifacts, progress)
+    if inputs.platform == "gpu":
+        _check_flags(inputs, fetched)
     patched = _patched(inputs)
     objects: dict[str, str] = {}
     with tempfile.TemporaryDirectory(dir=_with_parents(artifacts / PARTIAL)) as name:
@@ -90,6 +92,14 @@ def make(inputs: WheelhouseInputs, artifacts: Path, uv: str, progress: FetchProg
     with tempfile.TemporaryDirectory(dir=_with_parents(artifacts / PARTIAL)) as name:
         made = [_as_installed(file, path, patched, uv, Path(name)) for file, path in fetched.items()]
         return {path.name: sha256_of(path) for path in made}
+
+
+def _check_flags(inputs: WheelhouseInputs, fetched: Mapping[LockedFile, Path]) -> None:
+    """Raises BuildError for a flag that jaxlib, the lock's or an overlay's, does not know."""
+    wheels = [(wheel.path, wheel.version) for wheel in inputs.overlay if wheel.package == "jaxlib"]
+    wheels += [(path, file.version) for file, path in fetched.items() if file.package == "jaxlib"]
+    if wheels and (problem := known_flags.problem(*wheels[0])):
+        raise BuildError(problem)
 
 
 def _patched(inputs: WheelhouseInputs) -> dict[tuple[str, str], PatchSet]:

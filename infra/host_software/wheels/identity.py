@@ -46,6 +46,7 @@ class WheelhouseInputs:
     overlay: tuple[Overlay, ...] = ()
     python: HostPython | None = None  # None: its hosts have a Python 3.12
     mount_program: MountProgram | None = None  # None: its hosts mount no bucket
+    left_out: tuple[str, ...] = ()  # packages of the lock that it does not hold
     training: Path = TRAINING  # holds locks/ and patches/
 
     @property
@@ -71,17 +72,18 @@ def wheelhouse_inputs(
     python: HostPython | None = None,
     training: Path = TRAINING,
     mount_program: MountProgram | None = None,
+    left_out: tuple[str, ...] = (),
 ) -> WheelhouseInputs:
     """Hash the lock, the patches, the overlay, the Python and the program that mounts, and save `hashes`.
 
-    python: for hosts that have no 3.12. mount_program: for hosts that mount a bucket. Raises LockError for what is
-    missing or cannot be used.
+    python: for hosts that have no 3.12. mount_program: for hosts that mount a bucket. left_out: packages of the lock
+    that are of no use to who installs it. Raises LockError for what is missing or cannot be used.
     """
     wheels = _overlay(overlay, hashes) if overlay else ()
     digest = hashlib.sha256()
     for part in (_FORM, platform, channel):
         digest.update(part.encode() + b"\0")
-    inputs = WheelhouseInputs(platform, channel, "", wheels, python, mount_program, training)
+    inputs = WheelhouseInputs(platform, channel, "", wheels, python, mount_program, left_out, training)
     for path in inputs.locks:
         digest.update(hashlib.sha256(read_lock(path)).digest())
     for patch_set in inputs.patches:
@@ -92,6 +94,8 @@ def wheelhouse_inputs(
         digest.update(f"python\0{python.name}\0{python.sha256}\0".encode())
     if mount_program:
         digest.update(f"mount program\0{mount_program.sha256}\0".encode())
+    for package in left_out:
+        digest.update(f"without\0{package}\0".encode())
     hashes.save()
     return dataclasses.replace(inputs, id=digest.hexdigest()[:16])
 

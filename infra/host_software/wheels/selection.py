@@ -12,7 +12,7 @@ from packaging import tags
 from packaging.markers import Environment, default_environment
 from packaging.pylock import PackageSdist, PackageWheel, Pylock, PylockSelectError, PylockValidationError
 
-from infra.host_software.wheels.locks import LockError, read_lock
+from infra.host_software.wheels.locks import LockError, lock_path, read_lock
 
 _PYTHON = (3, 12)
 GLIBC_MINOR = 35  # Ubuntu 22.04, the base of TPU VMs; python:3.12 images have a later one
@@ -47,6 +47,12 @@ def locked_files(lock: Path) -> tuple[LockedFile, ...]:
         version = str(package.version)
         files.append(LockedFile(package.name, version, file.url, file.hashes["sha256"], isinstance(file, PackageSdist)))
     return tuple(sorted(files, key=lambda file: file.package))
+
+
+def locked_version(package: str, platform: str, channel: str) -> str:
+    """Of a package that every platform's hosts install. Raises LockError."""
+    document = tomllib.loads(read_lock(lock_path(platform, channel)).decode())
+    return next(str(each["version"]) for each in document["packages"] if each["name"] == package)
 
 
 def _environment() -> Environment:

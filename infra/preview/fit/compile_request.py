@@ -1,4 +1,4 @@
-"""What the TPU compiler is asked: MaxText's arguments, the slice, and the environment that compiles.
+"""What a compiler is asked: MaxText's arguments, the slice, and the environment that compiles.
 
 Owns which of a run spec's fields a compiled train step depends on, and the `key` that equal requests share: a spot
 stack and its on-demand twin make the same request. Refuses to own the answer (verdict.py).
@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from infra.host_software.derive import compile_environment
+from infra.preview.fit import gpu_target
+from infra.preview.fit.gpu_target import GpuTarget
 from infra.preview.fit.verdict import FitVerdict
 from infra.stack_file.settings import Workload
 from training.maxtext_config import HostFiles, maxtext_arguments
@@ -41,11 +43,13 @@ class CompileRequest:
     slices: int
     environment: str
     arguments: dict[str, MaxTextValue]
+    gpu: GpuTarget | None = None  # of a slice of GPUs, in whose words `topology` is Slipway's own
 
     @cached_property
     def key(self) -> str:
         """16 hex digits."""
-        text = json.dumps([_FORM, asdict(self)], sort_keys=True)
+        asked = {name: value for name, value in asdict(self).items() if value is not None}
+        text = json.dumps([_FORM, asked], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -70,4 +74,5 @@ def compile_request_of(workload: Workload, spec: RunSpec) -> CompileRequest:
     every = maxtext_arguments(spec, HostFiles("", ""), None)
     arguments = {key: value for key, value in sorted(every.items()) if key not in _NOT_COMPILED}
     environment = compile_environment(workload, spec.platform).id
-    return CompileRequest(workload.row.name, spec.slices, environment, arguments)
+    gpu = gpu_target.of(workload.row, workload.channel) if spec.platform == "gpu" else None
+    return CompileRequest(workload.row.name, spec.slices, environment, arguments, gpu)

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from infra.paths import INSTALLED, ROOT
-from infra.preview.fit import errors
+from infra.preview.fit import errors, gpu_target
 from infra.preview.fit.compile_request import CompileRequest
 from infra.preview.fit.verdict import FitVerdict, Traffic
-from training.xla_flags import DEFAULTS
+from training.xla_flags import DEFAULTS, XLA_FLAGS
 
 PHASES = ("importing", "tracing", "compiling", "reading")
 _NUMBERS = ("hbm_gib", "peak_gib", "argument_gib", "temp_gib", "tflops_per_device")
@@ -56,7 +56,7 @@ def compile_step(request: CompileRequest, python: Path, limits: CompileLimits, p
             child = subprocess.Popen(
                 [str(python), "-P", "-m", "training.aot", str(work / "request.json"), str(work / "result.json")],
                 cwd=work,
-                env=_environment(work),
+                env=_environment(work, request),
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -73,8 +73,12 @@ def compile_step(request: CompileRequest, python: Path, limits: CompileLimits, p
         return _verdict(request, json.loads((work / "result.json").read_text()))
 
 
-def _environment(work: Path) -> dict[str, str]:
-    """No account, no metadata server, no TPU; MaxText's own variables (M_...) do not reach it."""
+# Of XLA where it has no GPU to try kernels on: it takes cuBLAS's, as it does where one is there.
+_WITHOUT_GPU = ("--xla_gpu_autotune_level=0", "--xla_gpu_enable_triton_gemm=false")
+
+
+def _environment(work: Path, request: CompileRequest) -> dict[str, str]:
+    """No account, no metadata server, no accelerator; MaxText's own variables (M_...) do not reach it."""
     foreign = ("M_", "XLA_", "PYTHON", "JAX_")
     return {name: value for name, value in os.environ.items() if not name.startswith(foreign)} | {
         "PYTHONPATH": str(ROOT),
@@ -82,11 +86,15 @@ def _environment(work: Path) -> dict[str, str]:
         "TPU_SKIP_MDS_QUERY": "1",
         "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # else libtpu locks the machine for one process, though no TPU is opened
         "TMPDIR": str(work),
-        **{
-            name: " ".join(f"{flag}={value}" for flag, value in flags.items())
-            for name, flags in DEFAULTS["tpu"].items()
-        },
+        **_flags(request),
     }
+
+
+def _flags(request: CompileRequest) -> dict[str, str]:
+    if request.gpu:
+        return {XLA_FLAGS: " ".join((*request.gpu.flags, *_WITHOUT_GPU))}
+    defaults = DEFAULTS["tpu"].items()
+    return {name: " ".join(f"{flag}={value}" for flag, value in flags.items()) for name, flags in defaults}
 
 
 def _watch(child: subprocess.Popen[bytes], output: Path, limits: CompileLimits, progress: Progress) -> str | None:
@@ -139,7 +147,8 @@ def _verdict(request: CompileRequest, result: dict[str, Any]) -> FitVerdict:
     answered = dataclasses.replace(request.unknown(""), **numbers)
     if "error" not in result:
         traffic = tuple(Traffic(**{**sent, "gib": round(sent["gib"], 4)}) for sent in result["collectives"])
-        return dataclasses.replace(answered, fits=True, traffic=traffic, compile_s=result["compile_s"])
+        compiled = dataclasses.replace(answered, traffic=traffic, compile_s=result["compile_s"])
+        return gpu_target.judged(compiled) if request.gpu else dataclasses.replace(compiled, fits=True)
     refusal = errors.refusal(result["error"], answered.peak_gib, answered.hbm_gib)
     if refusal.certain:
         return dataclasses.replace(answered, fits=False, reason=refusal.reason, keys=refusal.keys)

@@ -1,4 +1,4 @@
-"""`slipway fit --all`: every TPU stack's verdict in one table; `--judge`: estimates against published measurements."""
+"""`slipway fit --all`: every stack's verdict in one table; `--judge`: estimates against published measurements."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ def all_stacks(limits: CompileLimits, ship: bool) -> Rows:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("asking the TPU compiler", total=len(steps))
+        task = bar.add_task("asking the compiler", total=len(steps))
         for step in steps.values():
             verdicts.append(interactive_fit.answer(step, limits, lambda phase: bar.update(task, description=phase)))
             bar.advance(task)
     if ship:
-        _ship(verdicts, cache.SHIPPED)
+        _ship([verdict for verdict in verdicts if verdict.fits], cache.SHIPPED)
     rows = tuple(map(_row, steps, steps.values(), verdicts))
     return Rows(_COLUMNS, rows, all(verdict.fits for verdict in verdicts))
 
 
 def _ship(verdicts: list[FitVerdict], directory: Path) -> None:
     """Write these verdicts into the directory, and delete every other one that is there."""
-    shipped = {cache.keep(verdict, into=directory) for verdict in verdicts if verdict.fits and not verdict.estimated}
+    shipped = {cache.keep(verdict, into=directory) for verdict in verdicts}
     for path in directory.glob("*.json"):
         if path not in shipped:
             path.unlink()
@@ -80,7 +80,7 @@ def _row(stack: str, step: TrainStep, verdict: FitVerdict) -> tuple[str, ...]:
     return (stack, chips, fits, memory, share, *speed, _UNKNOWN if usd is None else f"at least ${usd:,.0f}")
 
 
-_JUDGED = ("accelerator", "what", "TFLOP/s", "measured", "roofline", "error", "bound", "measured by")
+_JUDGED = ("accelerator", "what", "TFLOP/s", "measured", "roofline", "error", "bound", "memory", "measured by")
 
 
 def judged(limits: CompileLimits, ship: bool) -> Rows:
@@ -89,17 +89,27 @@ def judged(limits: CompileLimits, ship: bool) -> Rows:
     with interactive_fit.shown() as show:
         verdicts = [interactive_fit.answer(step, limits, show) for step in steps]
     if ship:
-        _ship(verdicts, cache.JUDGED)
+        _ship([verdict for verdict in verdicts if verdict.fits is not None], cache.JUDGED)
     rows = tuple(map(_judged_row, MEASURED, steps, verdicts))
     return Rows(_JUDGED, rows, all(_UNKNOWN not in row for row in rows))
 
 
 def _judged_row(measured: Measured, step: TrainStep, verdict: FitVerdict) -> tuple[str, ...]:
-    fitting = replace(verdict, fits=verdict.fits or verdict.estimated)  # it ran, whatever an estimate of memory says
-    estimate = roofline.estimate(fitting, step.row, step.remat_policy)
+    ran = replace(verdict, fits=True)  # whatever share of the memory it was given
+    estimate = roofline.estimate(ran, step.row, step.remat_policy)
     speed = f"{measured.tflops:.0f}"
+    memory = _memory_error(measured, verdict)
     if estimate is None:
-        return (step.row.name, measured.title, speed, *(_UNKNOWN for _ in _JUDGED[4:]), measured.source)
+        return (step.row.name, measured.title, speed, *(_UNKNOWN for _ in _JUDGED[4:-1]), memory, measured.source)
     measured_s = estimate.tflops_per_device * step.row.devices_per_chip / measured.tflops
     times = (f"{measured_s:.3g} s", f"{estimate.step_s:.3g} s", f"{estimate.step_s / measured_s - 1:+.0%}")
-    return (step.row.name, measured.title, speed, *times, estimate.bound, measured.source)
+    return (step.row.name, measured.title, speed, *times, estimate.bound, memory, measured.source)
+
+
+def _memory_error(measured: Measured, verdict: FitVerdict) -> str:
+    """What the compiler says of memory against what a card had in use at most; empty where nobody measured that."""
+    if measured.peak_gib is None:
+        return ""
+    if verdict.peak_gib is None:
+        return _UNKNOWN
+    return f"{verdict.peak_gib:.1f} of {measured.peak_gib:.1f} GiB ({verdict.peak_gib / measured.peak_gib - 1:+.1%})"

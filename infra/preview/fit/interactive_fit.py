@@ -43,7 +43,7 @@ def shown() -> Generator[Progress]:
     if not console.is_terminal:
         yield lambda phase: None
         return
-    with console.status("asking the TPU compiler") as line:
+    with console.status("asking the compiler") as line:
         yield line.update
 
 
@@ -51,6 +51,6 @@ def _make_environment(step: TrainStep) -> None:
     """As hosts install it, from the wheelhouse, which is built if it is not there."""
     wheelhouses = importlib.import_module("infra.host_software.wheelhouses")  # on demand: it costs every command 0.3 s
     try:
-        wheelhouses.environment(compile_environment(step.workload, "tpu"))
+        wheelhouses.environment(compile_environment(step.workload, step.row.platform))
     except wheelhouses.ERRORS as error:
         raise AskError(f"the compiler's environment cannot be made: {error}") from None

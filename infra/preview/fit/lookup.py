@@ -1,4 +1,4 @@
-"""Whether a train step fits its slice: known, or asked of the TPU compiler and kept.
+"""Whether a train step fits its slice: known, or asked of the compiler and kept.
 
 Owns the order: a verdict that is known, else one compile (others of the same request wait for it), else unknown, with
 the reason. Refuses to own the request (compile_request.py), the process (compiler.py), the files (cache.py) and what

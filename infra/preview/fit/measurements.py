@@ -1,12 +1,15 @@
 """Measurements that were published or made by us, with the settings they were made with: they judge the roofline.
 
-Owns the list. What a source does not say of its settings is MaxText's default, and the row says so.
+Owns the list; our own are data beside it, which `bench/gpu_step.py` writes where there is a GPU. They judge the
+compiler's count of memory too. What a source does not say of its settings is MaxText's default.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from infra import hardware
@@ -17,26 +20,49 @@ _V5P = {"max_target_length": 2048, "remat_policy": "minimal", "attention": "flas
 _7B = {"model_name": "llama2-7b", "max_target_length": 4096}
 _V5E_SOURCE = "MaxText configs/tpu/v5e"
 _V5P_SOURCE = "MaxText configs/tpu/v5p"
-_H200_SOURCE = "measured on one H200 of an eight, synthetic data"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """`tflops` per chip and second of the model's FLOPs, as MaxText logs it."""
+    """`tflops` per chip and second of the model's FLOPs, as MaxText logs it. `peak_gib`: of a device's memory.
+
+    alone: on one GPU of the accelerator's, with all weights.
+    """
 
     accelerator: str
     training: Mapping[str, Any]
     tflops: float
     source: str
+    peak_gib: float | None = None
+    alone: bool = False
 
     @property
     def title(self) -> str:
         model = self.training.get("model_name") or f"{self.training['global_parameter_scale']}B"
-        return f"{model}, {self.training.get('remat_policy', 'full')}"
+        layers = self.training.get("base_num_decoder_layers")
+        parts = (
+            f"{model}{f' ({layers} layers)' if layers else ''}",
+            f"batch {self.training['per_device_batch_size']}",
+            self.training.get("remat_policy", "full"),
+            self.training.get("quantization", ""),
+            "" if self.training.get("scan_layers", True) else "unrolled",
+            "dot_product" if self.training.get("attention") == "dot_product" else "",
+        )
+        return ", ".join(filter(None, parts))
 
     @property
     def step(self) -> TrainStep:
-        return of_accelerator(hardware.find(self.accelerator), 1, self.training)
+        return replace(of_accelerator(hardware.find(self.accelerator), 1, self.training), alone=self.alone)
+
+
+def _on_one_gpu() -> tuple[Measured, ...]:
+    """Those with the flags that hosts have."""
+    document = json.loads(Path(__file__).with_name("measured_h200.json").read_text())
+    return tuple(
+        Measured(document["accelerator"], each["training"], each["tflops"], document["source"], each["peak_gib"], True)
+        for each in document["measured"]
+        if not each["flags"]
+    )
 
 
 MEASURED = (
@@ -51,9 +77,5 @@ MEASURED = (
         492,
         "MaxText configs/gpu/a3/llama_2_7b",
     ),
-    Measured("a3-ultra-1", _7B | {"per_device_batch_size": 4, "remat_policy": "full"}, 418, _H200_SOURCE),
-    Measured("a3-ultra-1", _7B | {"per_device_batch_size": 4, "remat_policy": "save_qkv_proj"}, 496, _H200_SOURCE),
-    Measured(
-        "a3-ultra-1", _7B | {"per_device_batch_size": 2, "remat_policy": "minimal_with_context"}, 532, _H200_SOURCE
-    ),
+    *_on_one_gpu(),
 )

@@ -6,7 +6,7 @@ Owns what `slipway fit` can be asked about, checked as a stack is. Refuses to ow
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,10 +21,14 @@ _VOCABULARY = 32_000  # MaxText's default, for a model without a name
 
 @dataclass(frozen=True)
 class TrainStep:
-    """`workload` is a stack's, or of no stack at all; `given` is what it runs, where that is known already."""
+    """`workload` is a stack's, or of no stack at all; `given` is what it runs, where that is known already.
+
+    alone: on one GPU of the row's.
+    """
 
     workload: Workload
     given: RunSpec | None = None
+    alone: bool = False
 
     @cached_property
     def spec(self) -> RunSpec:
@@ -32,7 +36,10 @@ class TrainStep:
 
     @cached_property
     def request(self) -> CompileRequest:
-        return compile_request_of(self.workload, self.spec)
+        request = compile_request_of(self.workload, self.spec)
+        if not self.alone or request.gpu is None:
+            return request
+        return replace(request, gpu=replace(request.gpu, hosts=1, devices_per_host=1))
 
     @property
     def row(self) -> Accelerator:

@@ -1,4 +1,4 @@
-"""Whether a train step fits a slice, as the TPU compiler said it. Pure.
+"""Whether a train step fits a slice, as the compiler said it. Pure.
 
 Owns the verdict's fields and its JSON. lookup.py fetches it; roofline.py says how fast such a step could be.
 """
@@ -29,7 +29,7 @@ class Traffic:
 class FitVerdict:
     """HBM in GiB per device. FLOPs are the model's, per device and step, by MaxText's formula.
 
-    `fits` is None where nobody knows, and `reason` says why; only an estimate has numbers then. Where it does not fit,
+    `fits` is None where nobody knows, and `reason` says why. Where it does not fit,
     `reason` is a sentence, `keys` are those of the stack to change, and `peak_gib` is what it would take.
     """
 
@@ -47,7 +47,6 @@ class FitVerdict:
     compile_s: float | None = None
     tflops_per_device: float | None = None
     traffic: tuple[Traffic, ...] = ()
-    estimated: bool = False  # without a compiler: gpu_estimate.py
 
     @property
     def share(self) -> float | None:

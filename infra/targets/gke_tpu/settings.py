@@ -1,232 +1,42 @@
-"""Keys that a stack of target `gke-tpu` has besides those of all pods and of all at Google, and the rules between them.
+"""Keys of a stack of target `gke-tpu`: those of every GKE cluster. Owns what its pools of TPUs are called and have.
 
-Owns what a GKE cluster with TPU pools may be, as far as stack file and tables tell. Refuses to own what follows from
-it (plan.py), and pods (infra/pods/). Not run on real hardware.
+Refuses to own what Google is told of them (tpu_pools.py). Not run on real hardware.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from enum import StrEnum
-from typing import Annotated, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
-from pydantic import Field
-
-from infra import hardware, names
-from infra.hardware import Api
-from infra.host_secrets import host_secret
-from infra.pods.pod_group import JobKind, PodGroup
-from infra.pods.pod_terms import PodTerms, Toleration
-from infra.rules import google_checks
-from infra.stack_file.cloud_training import CloudTrainingSettings, check_reservation_zone
-from infra.stack_file.settings import Absent, SettingsError, without
+from infra.gke.settings import GkeSettings
+from infra.stack_file.settings import SettingsError
 from infra.stack_file.terms import where
-from infra.targets.places import Places
-from infra.tiers import Tier
 
-TPU = "google.com/tpu"  # what GKE calls the chips of a node, and the taint of nodes that have any
-POOL_LABEL = "cloud.google.com/gke-nodepool"
 ACCELERATOR_LABEL, TOPOLOGY_LABEL = "cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology"
-QUEUED_LABEL = "cloud.google.com/gke-queued"  # GKE adds the taint of that name, and not the label
-_BECOMES = "iam.gke.io/gcp-service-account"
-_RESERVATION = re.compile(r"projects/(?P<project>[^/]+)/(zones/(?P<zone>[^/]+)/)?reservations/(?P<name>[^/]+)")
-_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+)(?:-gke\.(\d+))?)?")
 
 
-class ReleaseChannel(StrEnum):
-    RAPID = "rapid"
-    REGULAR = "regular"
-    STABLE = "stable"
-    EXTENDED = "extended"
-
-
-class PoolWorkload(StrEnum):
-    PODS = "pods"
-    NONE = "none"
-
-
-def _version_problem(version: str) -> str | None:
-    if _VERSION.fullmatch(version):
-        return None
-    return "no version of GKE; give one like 1.34.0-gke.2201000"
-
-
-def _order(version: str) -> tuple[int, ...]:
-    """Of a version that may leave parts out: 1.34 is the newest of them all, which GKE chooses."""
-    found = _VERSION.fullmatch(version)
-    assert found, f"{version!r} is no version"
-    return tuple(10**9 if part is None else int(part) for part in found.groups())
-
-
-class GkeTpuSettings(CloudTrainingSettings, PodTerms):
+class GkeTpuSettings(GkeSettings):
     """A GKE cluster of its own, with a pool of TPU nodes for each slice."""
 
-    api: ClassVar[Api] = Api.GKE
-    offered_as: ClassVar[str] = "nodes of GKE"
-
-    workload: PoolWorkload = PoolWorkload.PODS
-    """`pods`, or `none` - the cluster and its pools alone, for whatever else shall run there."""
-    release_channel: ReleaseChannel = ReleaseChannel.REGULAR
-    """The channel of GKE by which the cluster is upgraded - `rapid`, `regular`, `stable` or `extended`."""
-    cluster_version: Absent[Annotated[str, without(_version_problem)]] = None
-    """The oldest version of GKE that the cluster may have, like 1.34.0-gke.2201000; if empty, what the accelerator and
-    the tier need."""
-    system_machine_type: Annotated[str, without(google_checks.machine_type_problem)] = "e2-standard-4"
-    """The machine of the CPU nodes on which the cluster's own pods run; they are billed besides, and never spot."""
-    boot_disk_gb: Annotated[int, Field(ge=10, le=65_536)] = 100
-    """The disk of each TPU node, on which its pod keeps wheels, environment and text."""
-    queued_provisioning: bool = False
-    """Whether the nodes of tier flex-start come when Kueue asks for all of a slice at once; needs `queue`."""
-
-    @property
-    def places(self) -> Places:
-        """With the place from which pods copy text, since the target declares what brings it there."""
-        return dataclasses.replace(super().places, data=f"gs://{self.names.data_bucket}/prepared")
-
-    @property
-    def cluster_name(self) -> str:
-        """No two stacks have the same."""
-        return names.shortened(f"{self.prefix}-{self.stack.replace('.', '--')}", names.CLUSTER_LIMIT)
-
-    @property
-    def node_email(self) -> str:
-        """Of the account of nodes, which the stack makes."""
-        return names.account_email(self.project, self.account_id("nodes"))
-
-    @property
-    def pod_email(self) -> str:
-        """Of the account that pods become: the stack's own, or the one that it names."""
-        return self.service_account or names.account_email(self.project, self.account_id("train"))
-
-    def account_id(self, kind: str) -> str:
-        """Of an account that no other stack has."""
-        room = names.ACCOUNT_LIMIT - len(f"-{kind}")
-        return f"{names.shortened(f'{self.prefix}-{self.stack.replace(".", "--")}', room)}-{kind}"
+    platform: ClassVar[str] = "tpu"
 
     @property
     def pool_names(self) -> tuple[str, ...]:
-        """One for each slice, with its topology: to Google's plugin another one would be no other pool."""
+        """With the topology: to Google's plugin another one would be no other pool."""
         return tuple(f"{self.row.family}-{self.row.topology_text}-{index}" for index in range(self.slices))
 
     @property
-    def mirrored_image(self) -> str:
-        """One of Docker Hub by the foundation's mirror, which nodes without internet reach; others as they are."""
-        first, slash, _ = self.image.partition("/")
-        if slash and ("." in first or ":" in first or first == "localhost"):
-            return self.image
-        return f"{self.names.mirror_url}/{self.image if slash else f'library/{self.image}'}"
+    def resource(self) -> str:
+        return "google.com/tpu"
 
     @property
-    def minimum_version(self) -> str | None:
-        """The oldest version of GKE that the accelerator and the tier need, where a source says one."""
-        flexible = hardware.gke_flex_start_version() if self.tier is Tier.FLEX_START else None
-        return max((version for version in (self.row.gke_version, flexible) if version), key=_order, default=None)
-
-    @property
-    def reservation_value(self) -> str:
-        """As a node pool names it: GKE looks in its own zone, and its own project unless the path says another."""
-        path = _RESERVATION.fullmatch(self.reservation or "")
-        return f"projects/{path['project']}/reservations/{path['name']}" if path else str(self.reservation)
-
-    @property
-    def group(self) -> PodGroup:
-        """A slice has a pool of nodes to itself."""
-        labels = {ACCELERATOR_LABEL: str(self.row.gke_accelerator), TOPOLOGY_LABEL: str(self.row.topology_text)}
-        group = self.pods_with(TPU)
-        if self.queued_provisioning:
-            labels[QUEUED_LABEL] = "true"
-            tolerations = (*group.tolerations, Toleration(key=QUEUED_LABEL).as_written())
-            group = dataclasses.replace(group, tolerations=tolerations)
-        secrets = [host_secret(name, self.names.secret_path(name)).line for name in self.host_secrets]
-        return dataclasses.replace(
-            group,
-            node_labels=labels,
-            image=self.mirrored_image,
-            exclusive_by=POOL_LABEL if self.job_kind is JobKind.JOBSET else "",
-            slice_labels=tuple({POOL_LABEL: name} for name in self.pool_names),
-            account_annotations={_BECOMES: self.pod_email},
-            environment={"SLIPWAY_SECRETS": "\n".join(secrets)} if secrets else {},
-        )
+    def node_labels(self) -> Mapping[str, str]:
+        return {ACCELERATOR_LABEL: str(self.row.gke_accelerator), TOPOLOGY_LABEL: str(self.row.topology_text)}
 
     def check_place(self) -> None:
         super().check_place()
-        for rule in (_kind_rule, _zone_rule, _tier_rule, _version_rule, _machine_rule, _project_rule):
-            rule(self)
-        self.check_group()
-
-
-def _kind_rule(settings: GkeTpuSettings) -> None:
-    if settings.row.platform != "tpu":
-        raise SettingsError(
-            f"accelerator '{settings.row.name}' is no TPU, and target gke-tpu makes pools of TPUs alone; point a stack "
-            f"of target kubernetes at a cluster that has it ({where(settings)})"
-        )
-
-
-def _zone_rule(settings: GkeTpuSettings) -> None:
-    if len(settings.zones) > 1:
-        raise SettingsError(
-            f"zones are {', '.join(settings.zones)} in {where(settings)}, but a pool is made in one and does not try "
-            f"another; keep one"
-        )
-
-
-def _tier_rule(settings: GkeTpuSettings) -> None:
-    tier = settings.tier
-    if tier is Tier.GUARANTEED:
-        raise SettingsError(
-            f"tier is 'guaranteed' in {where(settings)}, which GKE does not have; write `tier: reserved`"
-        )
-    if tier is Tier.RESERVED and not settings.reservation:
-        raise SettingsError(f"tier is 'reserved' in {where(settings)}, but which? write `slipway:reservation: <name>`")
-    if settings.queued_provisioning and tier is not Tier.FLEX_START:
-        raise SettingsError(
-            f"queued_provisioning is true in {where(settings)}, but tier is '{tier}'; only nodes of flex-start are "
-            f"queued for"
-        )
-    if settings.queued_provisioning and not settings.queue:
-        raise SettingsError(
-            f"queued_provisioning is true in {where(settings)}, but nobody asks for the nodes; write the queue of "
-            f"Kueue that does, `slipway:queue: <name>`, or leave queued_provisioning out"
-        )
-    if settings.reservation:
-        _check_reservation(settings, settings.reservation)
-
-
-def _check_reservation(settings: GkeTpuSettings, reservation: str) -> None:
-    path = _RESERVATION.fullmatch(reservation)
-    if not path and not names.COMPUTE_NAME.fullmatch(reservation):
-        raise SettingsError(
-            f"reservation is '{reservation}' in {where(settings)}; write its name, or "
-            f"projects/<project>/zones/<zone>/reservations/<name> where another project shares it"
-        )
-    if path and path["zone"]:
-        check_reservation_zone(settings, path["zone"])
-
-
-def _version_rule(settings: GkeTpuSettings) -> None:
-    given, needed = settings.cluster_version, settings.minimum_version
-    if given and needed and _order(given) < _order(needed):
-        what = settings.row.family if needed == settings.row.gke_version else f"tier {settings.tier}"
-        raise SettingsError(
-            f"cluster_version is {given} in {where(settings)}, but {what} needs GKE {needed} or newer; write that, or "
-            f"leave cluster_version out"
-        )
-
-
-def _machine_rule(settings: GkeTpuSettings) -> None:
-    machines = {row.machine.name: row.name for row in hardware.rows() if row.machine}
-    if settings.system_machine_type in machines:
-        raise SettingsError(
-            f"system_machine_type is '{settings.system_machine_type}' in {where(settings)}, which has accelerators; "
-            f"the cluster's own pods run on CPUs: write one like e2-standard-4"
-        )
-
-
-def _project_rule(settings: GkeTpuSettings) -> None:
-    if ":" in settings.project:
-        raise SettingsError(
-            f"project is '{settings.project}' in {where(settings)}, and no source says what GKE calls the identity "
-            f"pool of a domain-scoped project; use another project"
-        )
+        if self.row.platform != self.platform:
+            raise SettingsError(
+                f"accelerator '{self.row.name}' is no TPU, and target gke-tpu makes pools of TPUs alone; write "
+                f"`target: gke-gpu` for GPUs ({where(self)})"
+            )

@@ -10,6 +10,7 @@ from infra.targets.contract import PaidContract
 if TYPE_CHECKING:
     from infra.preview.stack_plan import TrainingPlan
     from infra.targets.billed import Billed
+    from infra.targets.host_variables import HostVariable
     from infra.targets.hosts import Hosts
     from infra.targets.kubernetes.settings import KubernetesSettings
     from infra.targets.needs import Finding
@@ -32,12 +33,17 @@ class Kubernetes(PaidContract["KubernetesSettings", "TrainingPlan[KubernetesSett
     def notices(self, settings: KubernetesSettings, spec: RunSpec | None) -> tuple[str, ...]:
         from infra.targets.kubernetes import plan
 
-        return plan.notices(settings)
+        return plan.notices(settings, spec)
 
     def on_this_machine(self, settings: KubernetesSettings) -> Sequence[Finding]:
         from infra.targets.kubernetes import doctor
 
         return doctor.findings(settings)
+
+    def variables(self, settings: KubernetesSettings) -> Sequence[HostVariable]:
+        from infra.pods.pod_variables import variables
+
+        return variables(settings)
 
     def hosts(self, stack: str) -> Hosts:
         from infra.pods.cluster import Cluster

@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from infra.artifacts.opening import open_store
+from infra.artifacts.store import StoreError
 from infra.pods.cluster import Cluster
-from infra.pods.pod_findings import Needed, job_set_finding, named_by
+from infra.pods.pod_findings import Needed, job_set_finding, named_by, networks_named_by
 from infra.pods.pod_group import JobKind
 from infra.targets.errors import TargetError
+from infra.targets.kubernetes import s3_rules
 from infra.targets.kubernetes.settings import KubernetesSettings
 from infra.targets.needs import Finding, not_asked, ok, wrong
+from infra.targets.places import in_s3
+
+_PATIENCE_S = 20.0
 
 
 def findings(settings: KubernetesSettings) -> Sequence[Finding]:
+    return (*_of_cluster(settings), *_of_s3(settings))
+
+
+def _of_s3(settings: KubernetesSettings) -> Iterator[Finding]:
+    """Whether this machine may push where pods read."""
+    if problem := s3_rules.other_server(settings.s3, os.environ):
+        yield wrong("s3", problem)
+        return
+    for place in sorted({settings.places.artifacts, settings.places.data}):
+        if in_s3(place):
+            try:
+                open_store(place, _PATIENCE_S).has("wheelhouses/any")
+            except StoreError as error:
+                yield wrong("s3", str(error))
+            else:
+                yield ok("s3", f"{place} is there")
+
+
+def _of_cluster(settings: KubernetesSettings) -> Sequence[Finding]:
     try:
         cluster = Cluster(settings.context)
         version = cluster.get("/version")["gitVersion"]
@@ -39,6 +65,8 @@ def _of_namespace(cluster: Cluster, settings: KubernetesSettings) -> Iterator[Fi
     for each in named_by(settings.group):
         if each.kind == "Secret":
             yield _secret(each, cluster.is_there(each.path))
+    if absent := [each for each in networks_named_by(settings.group) if cluster.is_there(each.path) is False]:
+        yield wrong("networks", absent[0].absent)
     if settings.shared_claim:
         claim = cluster.find(f"{place}/persistentvolumeclaims/{settings.shared_claim}")
         yield _claim(settings.shared_claim, claim)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from infra.pods import gpu_mesh
 from infra.targets.kubernetes.settings import KubernetesSettings
-from infra.targets.places import in_bucket
+from infra.targets.places import in_bucket, in_s3
+from training.run_spec import RunSpec
 
 
-def notices(settings: KubernetesSettings) -> tuple[str, ...]:
-    """Where its pods will be, and how they get at buckets."""
+def notices(settings: KubernetesSettings, spec: RunSpec | None = None) -> tuple[str, ...]:
+    """Where its pods will be, and how they get at buckets. Raises SettingsError for a mesh that crosses GPUs' hosts."""
+    if spec:
+        gpu_mesh.check(settings, spec)
     asked = settings.group
     each = ", ".join(f"{count} {resource}" for resource, count in asked.resources.items())
     pods = f"{asked.hosts} pods of {settings.image}, {each} each"
     where = f"cluster {settings.context}, namespace {settings.namespace}: {pods}"
     places = settings.places
-    buckets = {place for place in (places.artifacts_on_hosts, places.runs) if in_bucket(place)}
-    if not buckets:
-        return (where,)
-    return (where, f"pods reach {', '.join(sorted(buckets))} as their metadata server says, which Google's nodes have")
+    buckets = sorted({place for place in (places.artifacts_on_hosts, places.runs, places.data) if in_bucket(place)})
+    of_google = [place for place in buckets if not in_s3(place)]
+    of_s3 = [place for place in buckets if in_s3(place)]
+    said = [where, *settings.network_notices]
+    if of_google:
+        said.append(f"pods reach {', '.join(of_google)} as their metadata server says, which Google's nodes have")
+    if of_s3:
+        server = settings.s3_endpoint or f"Amazon's in {settings.s3_region}"
+        said.append(f"pods read {', '.join(of_s3)} ({server}) {settings.s3.account}")
+    return tuple(said)

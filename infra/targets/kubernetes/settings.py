@@ -1,7 +1,8 @@
 """Keys that a stack of target `kubernetes` has besides those of all pods, and the rules between them.
 
 Owns what a group in somebody's own cluster may say, as far as stack file and tables tell. Nothing is assumed about
-the cloud that the cluster is in. Refuses to own manifests (infra/pods/). Not run on real hardware.
+the cloud that the cluster is in. Refuses to own manifests (infra/pods/), and what of it may lie in S3 (s3_rules.py).
+Not run on real hardware.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from infra.pods.pod_group import JobKind, PodGroup
 from infra.pods.pod_terms import LabelValue, Names, PodTerms, Qualified
 from infra.stack_file.settings import Absent, SettingsError
 from infra.stack_file.terms import where
+from infra.targets.kubernetes import s3_rules
+from infra.targets.kubernetes.s3_rules import S3Terms
 from infra.targets.places import Places, below, in_bucket
 
 NVIDIA = "nvidia.com/gpu"  # what its device plugin offers of a node
@@ -40,7 +43,13 @@ class KubernetesSettings(PodTerms):
     """Labels that a node must have."""
     exclusive_by: Absent[Qualified] = None
     """A label of nodes whose values tell pools apart, like cloud.google.com/gke-nodepool - a slice gets one whole."""
-
+    account_annotations: dict[Qualified, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    """Annotations of the pods' service account, like eks.amazonaws.com/role-arn, by which they have a role of AWS."""
+    s3_region: Absent[Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]] = None
+    """The region of the buckets of s3://; another server than Amazon's may do without."""
+    s3_endpoint: Absent[Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+/?$")]] = None
+    """Another server than Amazon's that speaks S3, like https://minio.example.com:9000, as pods and this machine reach
+    it; this machine is told by AWS_ENDPOINT_URL_S3 too."""
     install_jobset: bool = False
     """Whether `up` installs JobSet where the cluster has none; it needs the rights of the cluster's administrator."""
 
@@ -54,25 +63,49 @@ class KubernetesSettings(PodTerms):
 
     @property
     def places(self) -> Places:
-        """On the shared volume, where the stack names no buckets."""
+        """On the shared volume, where the stack names no buckets. Text goes where wheels go, below `prepared`."""
         root = self.shared_path or ""
-        return self.placed(f"{root}/artifacts", f"{root}/runs/{self.stack}", f"{root}/data" if root else "")
+        places = self.placed(f"{root}/artifacts", f"{root}/runs/{self.stack}", f"{root}/data" if root else "")
+        if in_bucket(self.data):
+            return replace(places, data=self.data.strip().rpartition("/")[0])
+        return replace(places, data=below(places.artifacts, "prepared")) if in_bucket(places.artifacts) else places
 
     @property
     def group(self) -> PodGroup:
         """With everything that the stack file says, and nothing of what hosts install."""
         mounted = self.shared_path and self.shared_claim
+        pods = self.pods_with(self.resource or NVIDIA)
         return replace(
-            self.pods_with(self.resource or NVIDIA),
+            pods,
+            account_annotations=self.account_annotations,
+            environment={**pods.environment, **self.s3.environment},
             node_labels=self.node_labels,
             mounts={str(self.shared_path): str(self.shared_claim)} if mounted else {},
             exclusive_by=self.exclusive_by or "",
         )
 
+    @property
+    def s3(self) -> S3Terms:
+        written = {f"training.{key}": value for key, value in self.training.items() if isinstance(value, str)}
+        files = {"artifacts": self.artifacts, "artifacts_on_hosts": self.artifacts_on_hosts, "data": self.data}
+        return S3Terms(
+            files={key: value for key, value in files.items() if value},
+            checkpoints=({"runs": self.runs} if self.runs else {}) | written,
+            region=self.s3_region or "",
+            endpoint=(self.s3_endpoint or "").rstrip("/"),
+            role=self.account_annotations.get(s3_rules.ROLE_ANNOTATION, ""),
+            secrets=self.secret_variables,
+        )
+
     def check_place(self) -> None:
         super().check_place()
-        for rule in (_files_rule, _exclusive_rule, _install_rule, PodTerms.check_group):
+        for rule in (_s3_rule, _files_rule, _exclusive_rule, _install_rule, PodTerms.check_group):
             rule(self)
+
+
+def _s3_rule(settings: KubernetesSettings) -> None:
+    if problem := s3_rules.problem(settings.s3):
+        raise SettingsError(f"{problem} ({where(settings)})")
 
 
 def _files_rule(settings: KubernetesSettings) -> None:
@@ -86,7 +119,8 @@ def _files_rule(settings: KubernetesSettings) -> None:
         if settings.shared_path is None:
             raise SettingsError(
                 f"{key} of {where(settings)} would lie on this machine, where no pod reads them; write "
-                f"`slipway:{key}: gs://<bucket>`, or `slipway:shared_claim: <PersistentVolumeClaim>` and "
+                f"`slipway:{key}: {'gs' if key == 'runs' else 's3'}://<bucket>`, or "
+                f"`slipway:shared_claim: <PersistentVolumeClaim>` and "
                 f"`slipway:shared_path: <where it is mounted, here and in pods>`"
             )
         if not below(place, "").startswith(below(settings.shared_path, "")):

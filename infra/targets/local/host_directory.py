@@ -24,7 +24,7 @@ from training.host_status import FILE_NAME, HostStatus, Phase, read_status
 
 RECORD = "host.json"
 LOG = "host.log"
-STOP_GRACE_S = 90.0  # SIGTERM saves a checkpoint first; after that the group is killed
+STOP_GRACE_S = 300.0  # SIGTERM saves a checkpoint first, however busy the machine; after that the group is killed
 POLL_S = 0.2
 
 # What a host inherits; the rest of the operator's environment (credentials, PYTHONPATH) is not its business.

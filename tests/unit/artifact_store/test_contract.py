@@ -136,10 +136,13 @@ def test_what_opens(server: ObjectStore, uri: str, kind: str) -> None:
     assert open_store("gs://bucket/p/").uri == "gs://bucket/p"
 
 
-@pytest.mark.parametrize("uri", ["", "s3://bucket", "gs://", "gs:///a", "file://host/a", "https://x/y", "gs://b?x"])
+@pytest.mark.parametrize(
+    "uri", ["", "s3://", "az://bucket", "gs://", "gs:///a", "file://host/a", "https://x/y", "gs://b?x"]
+)
 def test_what_does_not_open_says_what_does(uri: str) -> None:
     assert refused(lambda: open_store(uri)) == (
-        f"'{uri}' is not an artifact store; allowed are a directory, file:///directory and gs://bucket[/prefix]"
+        f"'{uri}' is not an artifact store; allowed are a directory, file:///directory, gs://bucket[/prefix] and "
+        f"s3://bucket[/prefix]"
     )
 
 

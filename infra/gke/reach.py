@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from infra.gke import clusters
+from infra.gke.kubeconfig import kubeconfig
+from infra.gke.settings import GkeSettings
 from infra.google_login import credential
 from infra.paths import TOOLS
 from infra.pods.cluster import Cluster
 from infra.pods.pod_hosts import PodHosts
 from infra.stack_file.settings import from_file
-from infra.targets.gke_tpu import clusters
-from infra.targets.gke_tpu.kubeconfig import kubeconfig
-from infra.targets.gke_tpu.settings import GkeTpuSettings
 
 
 def hosts(stack: str) -> PodHosts:
     settings = from_file(stack)
-    assert isinstance(settings, GkeTpuSettings)
+    assert isinstance(settings, GkeSettings)
     return PodHosts(settings, cluster(settings))
 
 
-def cluster(settings: GkeTpuSettings) -> Cluster | None:
+def cluster(settings: GkeSettings) -> Cluster | None:
     """None where there is none yet. Raises TargetError where that cannot be told, LoginError without credentials."""
     name = settings.cluster_name
     found = clusters.named(settings.project, settings.place, name)

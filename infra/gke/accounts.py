@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra import host_roles
-from infra.targets.gke_tpu.settings import GkeTpuSettings
+from infra.gke.settings import GkeSettings
 from infra.targets.places import in_bucket
 
 _REPOSITORY_ROLE = "roles/artifactregistry.reader"
@@ -33,16 +33,16 @@ class Grant:
     inputs: Mapping[str, Any]
 
 
-def identity_pool(settings: GkeTpuSettings) -> str:
+def identity_pool(settings: GkeSettings) -> str:
     return f"{settings.project}.svc.id.goog"
 
 
-def pod_member(settings: GkeTpuSettings) -> str:
+def pod_member(settings: GkeSettings) -> str:
     """The pods' account of the cluster, as Google's IAM spells it."""
     return f"serviceAccount:{identity_pool(settings)}[{settings.namespace}/{settings.account}]"
 
 
-def becoming(settings: GkeTpuSettings) -> Grant:
+def becoming(settings: GkeSettings) -> Grant:
     """Lets pods be their Google account."""
     path = f"projects/{settings.project}/serviceAccounts/{settings.pod_email}"
     return Grant(
@@ -52,7 +52,7 @@ def becoming(settings: GkeTpuSettings) -> Grant:
     )
 
 
-def node_grants(settings: GkeTpuSettings) -> list[Grant]:
+def node_grants(settings: GkeSettings) -> list[Grant]:
     """Logs and metrics are the project's and no smaller thing's; images are the foundation's."""
     own = settings.names
     grants = [
@@ -65,7 +65,7 @@ def node_grants(settings: GkeTpuSettings) -> list[Grant]:
     return grants
 
 
-def pod_grants(settings: GkeTpuSettings) -> list[Grant]:
+def pod_grants(settings: GkeSettings) -> list[Grant]:
     """Of the stack's own account; one that the stack names has what it has."""
     if settings.service_account:
         return []
@@ -80,7 +80,7 @@ def pod_grants(settings: GkeTpuSettings) -> list[Grant]:
     return grants
 
 
-def _buckets(settings: GkeTpuSettings) -> Iterator[tuple[str, str]]:
+def _buckets(settings: GkeSettings) -> Iterator[tuple[str, str]]:
     """By what they hold: where the run reads wheels and text, and where it writes."""
     places = settings.places
     text = settings.data if in_bucket(settings.data) else places.data

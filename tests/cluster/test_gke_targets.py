@@ -1,10 +1,11 @@
-"""Target gke-tpu from nothing to nothing: the stand-in for Google's plugin over a real API server and JobSet.
+"""Targets gke-tpu and gke-gpu from nothing to nothing: the stand-in for Google's plugin over a real API server.
 
 Nodes come and go with their pools; no container is started on them.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,20 +19,24 @@ from infra.artifacts.layout import wheelhouse_key
 from infra.emulated import STORAGE
 from infra.emulators.cluster.nodes import POOL
 from infra.emulators.object_store import ObjectStore
+from infra.gke.settings import GkeSettings
 from infra.host_software.derive import wheelhouse
 from infra.paths import ROOT
 from infra.pods import job_set_release
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.standins.gcp.store import STATE_VARIABLE, StandInStore
-from infra.targets.gke_tpu.settings import GkeTpuSettings
 from tests.cluster import without_jobset
 from tests.cluster.emulator import Emulator
 from tests.engine.clone import Clone, said
 from tests.engine.project import until
 
 PROJECT = "real-project"
-STACKS = [name for name in stack_names() if isinstance(any_from_file(name), GkeTpuSettings)]
+STACKS = [name for name in stack_names() if isinstance(any_from_file(name), GkeSettings)]
 LIFE = "gke-v6e-16x4"
+OF_GPUS = "gke-a3-mega-32"
+TRAINING = "slipway-stack"  # a label of training pods alone
+OURS = "--selector=slipway-stack"  # the cluster is everybody's: JobSets of other tests may be left in it
+ACCELERATORS = ("cloud.google.com/gke-tpu-topology", "cloud.google.com/gke-accelerator")
 _ENABLED = ("artifactregistry", "cloudresourcemanager", "compute", "iam", "storage")
 
 
@@ -54,9 +59,9 @@ class Cloud:
         return json.loads(self.cluster.kubectl("get", *what, "--all-namespaces", "--output=json"))["items"]
 
     def pools_of_nodes(self) -> dict[str, int]:
-        """How many nodes each pool of TPUs has."""
+        """How many nodes each pool with accelerators has."""
         counts: dict[str, int] = {}
-        for node in self.get("nodes", "--selector=cloud.google.com/gke-tpu-topology"):
+        for node in (each for label in ACCELERATORS for each in self.get("nodes", f"--selector={label}")):
             if node["metadata"]["name"] in self.standing:
                 continue
             pool = node["metadata"]["labels"][POOL]
@@ -87,16 +92,16 @@ def cloud(cluster: Emulator, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         patch.setenv(STORAGE, store.url)
         patch.setenv(STATE_VARIABLE, str(work / "google"))
         patch.setenv("HOME", str(work))
-        for each in foundations:
+        for each, stack in itertools.product(foundations, (LIFE, OF_GPUS)):
             # nothing of it is ever installed: the nodes are pretended
-            _store_wheelhouse(store, each.artifacts_bucket)
+            _store_wheelhouse(store, each.artifacts_bucket, stack)
         standing = cluster.kubectl("get", "nodes", "--output=jsonpath={.items[*].metadata.name}").split()
         yield Cloud(cluster, Clone.make(work / "clone"), google, frozenset(standing))
 
 
-def _store_wheelhouse(store: ObjectStore, bucket: str) -> None:
-    settings = any_from_file(LIFE)
-    assert isinstance(settings, GkeTpuSettings)
+def _store_wheelhouse(store: ObjectStore, bucket: str, stack: str) -> None:
+    settings = any_from_file(stack)
+    assert isinstance(settings, GkeSettings)
     listing = store.root / bucket / wheelhouse_key(wheelhouse(settings, settings.row.platform).id)
     listing.parent.mkdir(parents=True, exist_ok=True)
     listing.touch()
@@ -108,11 +113,11 @@ def test_a_stack_from_nothing_to_nothing(cloud: Cloud) -> None:
     cloud.write(LIFE)
     assert (up := clone.pulumi("up", LIFE)).returncode == 0, said(up)
     assert cloud.pools_of_nodes() == {f"v6e-4x4-{index}": 4 for index in range(4)}
-    until(lambda: cloud.cluster.pods_that_run() == 16, "all pods run")
+    until(lambda: cloud.cluster.pods_that_run(TRAINING) == 16, "all pods run")
     assert cloud.status(LIFE)["phase"] == "training"
     slices: dict[str, set[str]] = {}
     pools = {node["metadata"]["name"]: node["metadata"]["labels"][POOL] for node in cloud.get("nodes")}
-    for pod in cloud.get("pods", "--selector=slipway-stack"):
+    for pod in cloud.get("pods", f"--selector={TRAINING}"):
         job = pod["metadata"]["labels"]["jobset.sigs.k8s.io/job-index"]
         slices.setdefault(job, set()).add(pools[pod["spec"]["nodeName"]])
     assert sorted(map(sorted, slices.values())) == [[f"v6e-4x4-{index}"] for index in range(4)]
@@ -122,36 +127,71 @@ def test_a_stack_from_nothing_to_nothing(cloud: Cloud) -> None:
     assert (stopped := clone.run("slipway", "stop", LIFE)).returncode == 0, said(stopped)
     assert {host["reason"] for host in cloud.status(LIFE)["hosts"]} == {"is suspended"}
     assert (started := clone.run("slipway", "start", LIFE)).returncode == 0, said(started)
-    until(lambda: cloud.cluster.pods_that_run() == 16, "all pods run again")
+    until(lambda: cloud.cluster.pods_that_run(TRAINING) == 16, "all pods run again")
 
-    (made,) = cloud.get("jobsets")
+    (made,) = cloud.get("jobsets", OURS)
     before = {node["metadata"]["name"]: node["metadata"]["uid"] for node in cloud.get("nodes")}
     cloud.write(LIFE, steps=2000)
     assert (changed := clone.pulumi("up", LIFE)).returncode == 0, said(changed)
-    (now,) = cloud.get("jobsets")
+    (now,) = cloud.get("jobsets", OURS)
     assert now["metadata"]["uid"] != made["metadata"]["uid"]
     assert before == {node["metadata"]["name"]: node["metadata"]["uid"] for node in cloud.get("nodes")}, "nodes stay"
 
     assert (gone := clone.pulumi("destroy", LIFE)).returncode == 0, said(gone)
-    assert (cloud.get("jobsets"), cloud.pools_of_nodes()) == ([], {})
-    assert cloud.get("serviceaccounts,configmaps", "--selector=slipway-stack") == []
+    assert (cloud.get("jobsets", OURS), cloud.pools_of_nodes()) == ([], {})
+    assert cloud.get("serviceaccounts,configmaps", f"--selector={TRAINING}") == []
     assert cloud.google.every("gcp:container/cluster:Cluster") == []
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("stack", [name for name in STACKS if name != LIFE])
+@pytest.mark.parametrize("stack", [name for name in STACKS if name not in (LIFE, OF_GPUS)])
 def test_each_stack_ends_with_a_jobset_that_is_admitted_and_leaves_nothing(cloud: Cloud, stack: str) -> None:
     cloud.write(stack)
     assert (up := cloud.clone.pulumi("up", stack)).returncode == 0, said(up)
     settings = any_from_file(stack)
-    assert isinstance(settings, GkeTpuSettings)
+    assert isinstance(settings, GkeSettings)
     hosts = settings.row.hosts * settings.slices
-    until(lambda: cloud.cluster.pods_that_run() == hosts, "all pods run")
+    until(lambda: cloud.cluster.pods_that_run(TRAINING) == hosts, "all pods run")
     assert [host["phase"] for host in cloud.status(stack)["hosts"]] == ["training"] * hosts
     again = cloud.clone.pulumi("preview", stack, "--expect-no-changes", "--diff", "--color", "never")
     assert again.returncode == 0, said(again)
     assert (gone := cloud.clone.pulumi("destroy", stack)).returncode == 0, said(gone)
-    assert (cloud.get("jobsets"), cloud.pools_of_nodes()) == ([], {})
+    assert (cloud.get("jobsets", OURS), cloud.pools_of_nodes()) == ([], {})
+
+
+def test_32_hosts_of_gpus_get_their_cards_and_daemons_and_leave_nothing(cloud: Cloud) -> None:
+    clone = cloud.clone
+    cloud.write(OF_GPUS)
+    assert (up := clone.pulumi("up", OF_GPUS)).returncode == 0, said(up)
+    assert cloud.pools_of_nodes() == {"a3-mega-0": 32}
+    until(lambda: cloud.cluster.pods_that_run(TRAINING) == 32, "all pods run")
+    nodes = {node["metadata"]["name"]: node["metadata"]["labels"][POOL] for node in cloud.get("nodes")}
+    pods = cloud.get("pods", f"--selector={TRAINING}")
+    assert {nodes[pod["spec"]["nodeName"]] for pod in pods} == {"a3-mega-0"}
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == 32, "a host has all GPUs of its node"
+    asked = json.loads(pods[0]["metadata"]["annotations"]["networking.gke.io/interfaces"])
+    (networks, parameters) = (
+        {each["metadata"]["name"]: each for each in cloud.get(f"{kind}.networking.gke.io")}
+        for kind in ("networks", "gkenetworkparamsets")
+    )
+    assert [each["network"] for each in asked[1:]] == sorted(networks)
+    of_google = {each.get("name"): each for each in cloud.google.every("gcp:compute/network:Network")}
+    for network in networks.values():
+        named = parameters[network["spec"]["parametersRef"]["name"]]["spec"]["vpc"]
+        assert of_google[named]["mtu"] == 8244
+    for daemon in ("nccl-tcpxo-installer", "device-injector"):
+        selector = f"k8s-app={daemon}"
+        until(lambda which=selector: cloud.cluster.pods_that_run(which) >= 32, f"{daemon} runs on every node")
+    again = clone.pulumi("preview", OF_GPUS, "--expect-no-changes", "--diff", "--color", "never")
+    assert again.returncode == 0, said(again)
+
+    assert (gone := clone.pulumi("destroy", OF_GPUS)).returncode == 0, said(gone)
+    assert (cloud.get("jobsets", OURS), cloud.pools_of_nodes()) == ([], {})
+    assert cloud.get("networks.networking.gke.io,gkenetworkparamsets.networking.gke.io") == []
+    assert cloud.get("daemonsets", f"--selector={TRAINING}") == []
+    assert [
+        each for each in cloud.google.every("gcp:compute/network:Network") if "-data-" in each.get("name", "")
+    ] == []
 
 
 @pytest.mark.sample(0)

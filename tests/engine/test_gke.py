@@ -1,4 +1,4 @@
-"""Target gke-tpu through the real engine: previews of each shape, and a cluster's life without anything in it.
+"""Targets gke-tpu and gke-gpu through the real engine: previews of each shape, lives of clusters with nothing in them.
 
 Google's plugin is the stand-in. What runs in a cluster is in tests/cluster/.
 """
@@ -15,15 +15,17 @@ import yaml
 from infra import names
 from infra.emulated import STORAGE
 from infra.emulators.object_store import ObjectStore
+from infra.gke import clusters
 from infra.preview.planned_changes import changes
 from infra.standins.gcp.store import STATE_VARIABLE, StandInStore
-from infra.targets.gke_tpu import clusters
 from tests.engine.clone import ROOT, Clone, said
 
 PROJECT, REGION = "real-project", "us-central1"
 NAMES = names.of(PROJECT, REGION, "slipway")
 STACK = "gke-tpu7x-16"
+OF_GPUS = "gke-a3-mega-2"
 CLUSTER, POOL = "gcp:container/cluster:Cluster", "gcp:container/nodePool:NodePool"
+NETWORK, WITHIN = "gcp:compute/network:Network", ("gcp:compute/subnetwork:Subnetwork", "gcp:compute/firewall:Firewall")
 _ENABLED = ("artifactregistry", "cloudresourcemanager", "compute", "iam", "storage")
 
 
@@ -54,11 +56,11 @@ def google(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offline: None) -> It
         yield made
 
 
-def write(clone: Clone, **changes: Any) -> None:
-    document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{STACK}.yaml").read_text())
+def write(clone: Clone, stack: str = STACK, **changes: Any) -> None:
+    document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())
     values = {"project": PROJECT, "fit": "unchecked"} | changes
     document["config"] |= {f"slipway:{key}": value for key, value in values.items()}
-    (clone.directory / "stacks" / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump(document))
+    (clone.directory / "stacks" / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump(document))
 
 
 def there(google: StandInStore, token: str) -> dict[str, dict[str, Any]]:
@@ -69,7 +71,10 @@ def there(google: StandInStore, token: str) -> dict[str, dict[str, Any]]:
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("stack", "pools", "policies"),
-    [("gke-v6e-16x4", 4, 0), ("gke-tpu7x-8", 1, 0), ("gke-tpu7x-64.flex", 1, 1), ("gke-v6e-32.spot", 1, 0)],
+    [
+        *(("gke-v6e-16x4", 4, 0), ("gke-tpu7x-8", 1, 0), ("gke-tpu7x-64.flex", 1, 1), ("gke-v6e-32.spot", 1, 0)),
+        *(("gke-a3-mega-2", 1, 0), ("gke-a3-mega-2.spot", 1, 0), ("gke-a3-mega-32", 1, 0)),
+    ],
 )
 def test_each_shape_previews_without_an_account(clone: Clone, stack: str, pools: int, policies: int) -> None:
     preview = clone.pulumi("preview", stack, "--json")
@@ -80,6 +85,8 @@ def test_each_shape_previews_without_an_account(clone: Clone, stack: str, pools:
     assert (len(of_slices), len(of_places)) == (pools, policies)
     assert {f"{CLUSTER} cluster", f"{POOL} system", "slipway:stack:StackGuard guard", "slipway:run:Run run"} < {*made}
     assert "kubernetes:jobset.x-k8s.io/v1alpha2:JobSet pods" in made
+    of_cards = [resource for resource in made if resource.startswith(f"{NETWORK} data-")]
+    assert len(of_cards) == (8 if "a3-mega" in stack else 0)
 
 
 def test_life_of_a_cluster_without_a_workload(clone: Clone, google: StandInStore) -> None:
@@ -111,6 +118,41 @@ def test_life_of_a_cluster_without_a_workload(clone: Clone, google: StandInStore
     left = ("gcp:compute/resourcePolicy:ResourcePolicy", "gcp:serviceaccount/account:Account", CLUSTER, POOL)
     assert [google.every(token) for token in left] == [[]] * 4
     assert clone.status(STACK)["phase"] == "absent"
+
+
+def test_networks_of_gpus_come_and_go_with_their_cluster_and_others_have_to_fit(
+    clone: Clone, google: StandInStore
+) -> None:
+    """Some that are there and too small, then its own: made, unchanged, of more nodes, taken away."""
+    theirs = [f"projects/{PROJECT}/global/networks/theirs-{index}" for index in range(8)]
+    for index, path in enumerate(theirs):
+        google.put(NETWORK, path, {"name": path.rpartition("/")[2], "mtu": 1460 if index == 3 else 8244})
+    write(clone, OF_GPUS, workload="none", data_networks=[f"theirs-{index}/subnet" for index in range(8)])
+    refused = clone.pulumi("preview", OF_GPUS)
+    assert refused.returncode != 0
+    assert "network theirs-3 has an MTU of 1460, and GPUs' data go in packets of 8244" in said(refused)
+    assert "Traceback" not in said(refused)
+
+    write(clone, OF_GPUS, workload="none")
+    before = len(google.every(NETWORK))
+    assert (up := clone.pulumi("up", OF_GPUS)).returncode == 0, said(up)
+    own = [each for each in google.every(NETWORK) if "-data-" in each.get("name", "")]
+    assert [each["mtu"] for each in own] == [8244] * 8
+    assert [len(google.every(token)) for token in WITHIN] == [8, 8]
+    pool = there(google, POOL)["a3-mega-0"]
+    cards = pool["networkConfig"]["additionalNodeNetworkConfigs"]
+    assert {each["network"] for each in cards} == {each["name"] for each in own}
+    again = clone.pulumi("preview", OF_GPUS, "--expect-no-changes", "--diff", "--color", "never")
+    assert again.returncode == 0, said(again)
+
+    write(clone, OF_GPUS, workload="none", accelerator="a3-mega-4", max_usd_per_hour=500)
+    assert (grown := clone.pulumi("up", OF_GPUS)).returncode == 0, said(grown)
+    assert there(google, POOL)["a3-mega-0"]["nodeCount"] == 4
+
+    assert (gone := clone.pulumi("destroy", OF_GPUS)).returncode == 0, said(gone)
+    left = (*WITHIN, "gcp:serviceaccount/account:Account", CLUSTER, POOL)
+    assert [google.every(token) for token in left] == [[]] * len(left)
+    assert len(google.every(NETWORK)) == before, "others stay"
 
 
 def test_what_a_killed_up_has_left_is_found_by_label_and_taken_away_with_its_pools(google: StandInStore) -> None:

@@ -9,12 +9,12 @@ import dataclasses
 from collections.abc import Mapping
 
 from infra.doctor.cloud_training import training_needs
+from infra.gke import reach
+from infra.gke.settings import GkeSettings, PoolWorkload
 from infra.google_login import LoginError
 from infra.pods.pod_findings import job_set_finding
 from infra.pods.pod_group import JobKind
 from infra.targets.errors import TargetError
-from infra.targets.gke_tpu import reach
-from infra.targets.gke_tpu.settings import GkeTpuSettings, PoolWorkload
 from infra.targets.needs import Finding, Needs, Question, not_asked
 
 SERVICES = ("artifactregistry", "compute", "iam", "storage")  # besides GKE's, which `up` enables
@@ -31,10 +31,17 @@ PERMISSIONS: Mapping[str, str] = {
     "artifactregistry.repositories.setIamPolicy": "roles/artifactregistry.admin",
 }
 _PLACEMENT: Mapping[str, str] = {"compute.resourcePolicies.create": "roles/compute.instanceAdmin.v1"}
+_NETWORKS: Mapping[str, str] = {  # of the further cards of its nodes
+    "compute.networks.create": "roles/compute.networkAdmin",
+    "compute.subnetworks.create": "roles/compute.networkAdmin",
+    "compute.firewalls.create": "roles/compute.securityAdmin",
+}
 
 
-def needs(settings: GkeTpuSettings) -> Needs:
+def needs(settings: GkeSettings) -> Needs:
     permissions = dict(PERMISSIONS)
+    if settings.makes_networks:
+        permissions |= _NETWORKS
     if settings.row.gke_workload_policy and settings.row.hosts > 1:
         permissions |= _PLACEMENT
     needed = training_needs(settings, SERVICES, permissions)
@@ -44,7 +51,7 @@ def needs(settings: GkeTpuSettings) -> Needs:
     return dataclasses.replace(needed, more=more)
 
 
-def _job_set(settings: GkeTpuSettings) -> Finding:
+def _job_set(settings: GkeSettings) -> Finding:
     try:
         cluster = reach.cluster(settings)
         if cluster is None:

@@ -1,28 +1,28 @@
 """The cluster of a stack and the pool for what is no training, as Google's plugin is told of them. Pure.
 
 A private cluster: nodes have no addresses outside, the control plane none at all but Google's name for it, which lets
-in whoever IAM does. Refuses to own pools of TPUs (tpu_pools.py) and accounts (accounts.py).
+in whoever IAM does. Refuses to own pools with accelerators (node_pools.py) and accounts (accounts.py).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from infra.gke import accounts
+from infra.gke.settings import GkeSettings
 from infra.google_cloud.api import SCOPE
-from infra.targets.gke_tpu import accounts
-from infra.targets.gke_tpu.settings import GkeTpuSettings
 
 type Inputs = dict[str, Any]
 
 SYSTEM_POOL = "system"
 
 
-def service_inputs(settings: GkeTpuSettings) -> Inputs:
+def service_inputs(settings: GkeSettings) -> Inputs:
     """GKE's API, which a foundation does not enable; destroy leaves it to others in the project."""
     return {"project": settings.project, "service": "container.googleapis.com", "disableOnDestroy": False}
 
 
-def cluster_inputs(settings: GkeTpuSettings) -> Inputs:
+def cluster_inputs(settings: GkeSettings) -> Inputs:
     own = settings.names
     version = settings.cluster_version or settings.minimum_version
     return {
@@ -46,14 +46,21 @@ def cluster_inputs(settings: GkeTpuSettings) -> Inputs:
         "workloadIdentityConfig": {"workloadPool": accounts.identity_pool(settings)},
         "releaseChannel": {"channel": settings.release_channel.upper()},
         "addonsConfig": {"gcsFuseCsiDriverConfig": {"enabled": True}},
-        "monitoringConfig": {"enableComponents": ["SYSTEM_COMPONENTS"], "managedPrometheus": {"enabled": True}},
+        "monitoringConfig": {"enableComponents": _monitored(settings), "managedPrometheus": {"enabled": True}},
         "resourceLabels": settings.all_labels,
         **({"minMasterVersion": version} if version else {}),
+        # Nodes with several networks; of the two that GKE has for pods only the newer one knows them.
+        **({"enableMultiNetworking": True, "datapathProvider": "ADVANCED_DATAPATH"} if settings.data_cards else {}),
     }
 
 
-def system_pool_inputs(settings: GkeTpuSettings) -> Inputs:
-    """A node in each of the cluster's zones, for pods that stand no TPU's taint. Never spot: JobSet runs here."""
+def _monitored(settings: GkeSettings) -> list[str]:
+    of_gpus = ["DCGM"] if settings.row.platform == "gpu" else []
+    return ["SYSTEM_COMPONENTS", *of_gpus]
+
+
+def system_pool_inputs(settings: GkeSettings) -> Inputs:
+    """A node in each of the cluster's zones, for pods that stand no taint. Never spot: JobSet runs here."""
     return pool_inputs(settings, SYSTEM_POOL) | {
         "nodeCount": 1,
         "management": {"autoRepair": True, "autoUpgrade": True},
@@ -61,7 +68,7 @@ def system_pool_inputs(settings: GkeTpuSettings) -> Inputs:
     }
 
 
-def pool_inputs(settings: GkeTpuSettings, name: str) -> Inputs:
+def pool_inputs(settings: GkeSettings, name: str) -> Inputs:
     """What every pool of the cluster is told."""
     return {
         "name": name,
@@ -71,7 +78,7 @@ def pool_inputs(settings: GkeTpuSettings, name: str) -> Inputs:
     }
 
 
-def node_config(settings: GkeTpuSettings, machine: str) -> Inputs:
+def node_config(settings: GkeSettings, machine: str) -> Inputs:
     """What every node of the cluster is told."""
     return {
         "machineType": machine,

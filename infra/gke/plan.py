@@ -1,12 +1,12 @@
-"""What a reviewer should know of a stack of target `gke-tpu` besides what is said of every stack. Pure."""
+"""What a reviewer should know of a stack that makes a GKE cluster besides what is said of every stack. Pure."""
 
 from __future__ import annotations
 
-from infra.targets.gke_tpu.settings import GkeTpuSettings, PoolWorkload
+from infra.gke.settings import GkeSettings, PoolWorkload
 from infra.tiers import Tier
 
 
-def notices(settings: GkeTpuSettings) -> tuple[str, ...]:
+def notices(settings: GkeSettings) -> tuple[str, ...]:
     """What is made, what of it is billed besides the chips, and what runs there."""
     row = settings.row
     assert row.machine, f"{row.name} has no machine"

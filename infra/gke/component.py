@@ -1,4 +1,4 @@
-"""A cluster with TPUs and the run in it: guard, what the run needs, accounts, cluster, pools, what Kubernetes is told.
+"""A GKE cluster and the run in it: guard, what the run needs, accounts, cluster, pools, what Kubernetes is told.
 
 Declared by type token, as the SDK's classes would be: importing those takes seconds. The plugin checks the same keys.
 """
@@ -15,17 +15,20 @@ import pulumi
 from infra.components.cluster_objects import declare_objects
 from infra.components.prepared_run import PreparedRunArgs, prepare_run
 from infra.components.resources import JobSetInstallation, StackGuard, child_after
+from infra.gke.accounts import Grant
+from infra.gke.cluster_inputs import Inputs
+from infra.gke.data_networks import DataNetwork, mtu_problem
+from infra.gke.kubeconfig import kubeconfig, server_of
+from infra.gke.node_pools import AcceleratorPool
 from infra.names import STATE_LABEL
 from infra.pods.pod_group import Manifest
 from infra.providers.inputs import JobSetInstallationInputs, StackGuardInputs
-from infra.targets.gke_tpu.accounts import Grant
-from infra.targets.gke_tpu.cluster_inputs import Inputs
-from infra.targets.gke_tpu.kubeconfig import kubeconfig, server_of
-from infra.targets.gke_tpu.tpu_pools import TpuPool
 
 _SERVICE = "gcp:projects/service:Service"
 _CLUSTER, _POOL = "gcp:container/cluster:Cluster", "gcp:container/nodePool:NodePool"
 _POLICY, _ACCOUNT = "gcp:compute/resourcePolicy:ResourcePolicy", "gcp:serviceaccount/account:Account"
+_NETWORK, _SUBNET = "gcp:compute/network:Network", "gcp:compute/subnetwork:Subnetwork"
+_FIREWALL = "gcp:compute/firewall:Firewall"
 _SAID_BY_GOOGLE = ("controlPlaneEndpointsConfig", "endpoint", "masterAuth")
 
 
@@ -51,35 +54,47 @@ class TrainingArgs:
 
 
 @dataclass(frozen=True)
-class GkeTpuArgs:
-    """training: None where nothing is to run there yet. Labels of the state follow."""
+class GkeArgs:
+    """kind: of the component in the state. training: None where nothing is to run there yet. Labels of the state
+    follow."""
 
+    kind: str
     guard: StackGuardInputs
     service: Inputs
     nodes: AccountArgs
     cluster: Inputs
     system_pool: Inputs
-    pools: Sequence[TpuPool]
+    networks: Sequence[DataNetwork]
+    pools: Sequence[AcceleratorPool]
+    node_objects: Sequence[Manifest]
     training: TrainingArgs | None
 
 
-class GkeTpuCluster(pulumi.ComponentResource):
+class GkeCluster(pulumi.ComponentResource):
     """Nothing is bought that another run's name or too little text stops. Does not wait for pods to be scheduled."""
 
-    def __init__(self, name: str, args: GkeTpuArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("slipway:gke:TpuCluster", name, None, opts)
+    def __init__(self, name: str, args: GkeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"slipway:gke:{args.kind}", name, None, opts)
         guard, training = StackGuard("guard", args.guard, child_after(self)), args.training
         self._state = {STATE_LABEL: guard.identity}
         first = [guard, *(prepare_run(training.prepared, self, guard, guard.identity) if training else [])]
         nodes = self._account(args.nodes, first)
         service = pulumi.CustomResource(_SERVICE, "gke", args.service, child_after(self, *first))
+        existing = [_ExistingNetwork(each, self) for each in args.networks if each.network_inputs is None]
+        networks = [made for each in args.networks for made in self._data_network(each, [*first, service])]
         cluster = self._cluster(args.cluster, [*first, *nodes, service])
         system = self._pool("system", args.system_pool, cluster, [])
         job_set = self._job_set(training.job_set, cluster, system) if training and training.job_set else None
-        ready = [system, *([job_set] if job_set else [])]  # no TPU is bought that JobSet would let stand idle
-        pools = [self._tpu_pool(pool, cluster, ready) for pool in args.pools]
-        if training:
-            self._train(training, cluster, guard, [cluster, *first, *ready, *pools], job_set)
+        reached = self._reached(cluster) if training else None
+        ready = [system, *([job_set] if job_set else [])]  # no accelerator is bought that JobSet would let stand idle
+        objects: list[pulumi.Resource] = []
+        if reached:
+            objects = declare_objects(args.node_objects, self, [*ready, *networks], reached, guard.identity)
+        before = [*ready, *networks, *objects]
+        pools = [self._slice_pool(pool, cluster, before, existing) for pool in args.pools]
+        if training and reached:
+            version = job_set.installed if job_set else None
+            self._train(training, reached, guard, [cluster, *first, *ready, *pools], version)
         self.register_outputs({"cluster": args.cluster["name"]})
 
     def _account(self, args: AccountArgs, after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
@@ -112,37 +127,59 @@ class GkeTpuCluster(pulumi.ComponentResource):
         labelled = {"nodeConfig": nodes | {"resourceLabels": nodes["resourceLabels"] | self._state}}
         return pulumi.CustomResource(_POOL, word, inputs | labelled | {"cluster": cluster.name}, options)
 
+    def _reached(self, cluster: _GkeCluster) -> pulumi.ProviderResource:
+        options = child_after(self, cluster)
+        return pulumi.ProviderResource("kubernetes", "cluster", {"kubeconfig": cluster.kubeconfig}, options)
+
     def _job_set(
         self, inputs: JobSetInstallationInputs, cluster: _GkeCluster, system: pulumi.CustomResource
     ) -> JobSetInstallation:
-        """Its controller runs on the system pool: it stands no TPU's taint."""
+        """Its controller runs on the system pool: it stands no accelerator's taint."""
         text = cluster.kubeconfig
         following = {"cluster": text.apply(server_of), "kubeconfig": text, "identity": self._state[STATE_LABEL]}
         return JobSetInstallation("jobset", inputs, child_after(self, cluster, system), following)
 
-    def _tpu_pool(self, pool: TpuPool, cluster: _GkeCluster, after: Sequence[pulumi.Resource]) -> pulumi.CustomResource:
+    def _data_network(self, network: DataNetwork, after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
+        """What is made of a network; nothing where it is there."""
+        if network.network_inputs is None:
+            return []
+        word, options = network.word, child_after(self, *after)
+        made = pulumi.CustomResource(_NETWORK, word, network.network_inputs, options)
+        within = [(_SUBNET, network.subnet_inputs or {}), (_FIREWALL, network.firewall_inputs or {})]
+        return [
+            made,
+            *(pulumi.CustomResource(token, word, inputs | {"network": made.id}, options) for token, inputs in within),
+        ]
+
+    def _slice_pool(
+        self,
+        pool: AcceleratorPool,
+        cluster: _GkeCluster,
+        after: Sequence[pulumi.Resource],
+        existing: Sequence[_ExistingNetwork],
+    ) -> pulumi.CustomResource:
+        inputs = pool.inputs
+        if existing:
+            fit = pulumi.Output.all(*(each.fits for each in existing))
+            inputs = inputs | {"networkConfig": fit.apply(lambda _: pool.inputs["networkConfig"])}
         if pool.policy is None:
-            return self._pool(pool.word, pool.inputs, cluster, after)
+            return self._pool(pool.word, inputs, cluster, after)
         policy = _Policy(pool.policy_word, pool.policy, child_after(self, cluster))
-        placed = {"placementPolicy": pool.inputs["placementPolicy"] | {"policyName": policy.name}}
-        return self._pool(pool.word, pool.inputs | placed, cluster, after)
+        placed = {"placementPolicy": inputs["placementPolicy"] | {"policyName": policy.name}}
+        return self._pool(pool.word, inputs | placed, cluster, after)
 
     def _train(
         self,
         training: TrainingArgs,
-        cluster: _GkeCluster,
+        reached: pulumi.ProviderResource,
         guard: StackGuard,
         after: Sequence[pulumi.Resource],
-        job_set: JobSetInstallation | None,
+        job_sets: pulumi.Output[str] | None,
     ) -> None:
         pods = self._account(training.pods, [guard]) if training.pods else []
         # Google knows the cluster's accounts once there is a cluster.
         becoming = self._grant(training.becoming, training.becoming.inputs["member"], [*after, *pods])
-        reached = pulumi.ProviderResource(
-            "kubernetes", "cluster", {"kubeconfig": cluster.kubeconfig}, child_after(self, cluster)
-        )
-        version = job_set.installed if job_set else None
-        declare_objects(training.manifests, self, [*after, *pods, becoming], reached, guard.identity, version)
+        declare_objects(training.manifests, self, [*after, *pods, becoming], reached, guard.identity, job_sets)
 
 
 class _GkeCluster(pulumi.CustomResource):
@@ -165,6 +202,23 @@ class _GoogleAccount(pulumi.CustomResource):
 
     def __init__(self, word: str, inputs: Inputs, opts: pulumi.ResourceOptions) -> None:
         super().__init__(_ACCOUNT, word, {"member": None, **inputs}, opts)
+
+
+class _ExistingNetwork(pulumi.CustomResource):
+    """Read, and never made or changed. fits: known once its packets are known to be of the right size."""
+
+    mtu: pulumi.Output[int]
+
+    def __init__(self, network: DataNetwork, parent: pulumi.Resource) -> None:
+        options = pulumi.ResourceOptions(parent=parent, id=network.network_path)
+        super().__init__(_NETWORK, network.word, {"mtu": None}, options)
+        self.fits = self.mtu.apply(lambda mtu: _fits(network, mtu))
+
+
+def _fits(network: DataNetwork, mtu: object) -> bool:
+    if problem := mtu_problem(network, mtu):
+        raise pulumi.RunError(problem)
+    return True
 
 
 class _Policy(pulumi.CustomResource):
