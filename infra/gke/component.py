@@ -158,7 +158,7 @@ class GkeCluster(pulumi.ComponentResource):
         after: Sequence[pulumi.Resource],
         existing: Sequence[_ExistingNetwork],
     ) -> pulumi.CustomResource:
-        inputs = pool.inputs
+        inputs: Inputs = pool.inputs
         if existing:
             fit = pulumi.Output.all(*(each.fits for each in existing))
             inputs = inputs | {"networkConfig": fit.apply(lambda _: pool.inputs["networkConfig"])}

@@ -14,6 +14,7 @@ from infra.gke.data_networks import mtu_problem
 from infra.gke.doctor import needs
 from infra.hardware import Accelerator, rows
 from infra.paths import STACKS
+from infra.pods import job_set_release
 from infra.pods.job_set import CONTAINER
 from infra.preview.stack_plan import decide
 from infra.rules.guardrails import Declared, problems
@@ -237,6 +238,13 @@ def test_what_runs_on_each_node_is_of_pinned_versions_that_nodes_without_interne
     assert images["nccl-tcpxo-installer"].endswith("/nccl-plugin-gpudirecttcpx-dev:v1.0.15")
     assert images["pre-installation"] == "us-central1-docker.pkg.dev/my-project/slipway-mirror/library/ubuntu"
     assert "@sha256:" in images["device-injector"]
+
+
+def test_jobset_comes_into_a_new_cluster_unless_pods_need_none() -> None:
+    training = gpu_cluster_args(decide(made())).training
+    assert training and training.job_set and training.job_set.version == job_set_release.VERSION
+    without = gpu_cluster_args(decide(made(job_kind="job"))).training
+    assert without and without.job_set is None
 
 
 def test_a_single_host_needs_no_network_and_no_daemon() -> None:
