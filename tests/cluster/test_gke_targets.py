@@ -61,15 +61,15 @@ class Cloud:
     def pools_of_nodes(self) -> dict[str, int]:
         """How many nodes each pool with accelerators has."""
         counts: dict[str, int] = {}
-        for node in (each for label in ACCELERATORS for each in self.get("nodes", f"--selector={label}")):
+        for node in self.nodes_with_accelerators():
             if node["metadata"]["name"] in self.standing:
                 continue
             pool = node["metadata"]["labels"][POOL]
             counts[pool] = counts.get(pool, 0) + 1
         return counts
 
-    def nodes_of_tpus(self) -> set[str]:
-        return {each["metadata"]["name"] for each in self.get("nodes", "--selector=cloud.google.com/gke-tpu-topology")}
+    def nodes_with_accelerators(self) -> list[dict[str, Any]]:
+        return [each for label in ACCELERATORS for each in self.get("nodes", f"--selector={label}")]
 
     def status(self, stack: str) -> dict[str, Any]:
         return self.clone.status(stack)
@@ -206,7 +206,8 @@ def test_jobset_is_brought_into_a_new_cluster_before_a_tpu_is_asked_for(cloud: C
         assert (up := cloud.clone.pulumi("up", stack)).returncode == 0, said(up)
         assert len(without_jobset.there(cloud.cluster)) == len(without_jobset.released())
         (controller,) = cloud.get("pods", f"--selector={job_set_release.CONTROLLER_PODS}")
-        assert controller["spec"]["nodeName"] not in cloud.nodes_of_tpus()
+        bought = {each["metadata"]["name"] for each in cloud.nodes_with_accelerators()}
+        assert bought and controller["spec"]["nodeName"] not in bought
         again = cloud.clone.pulumi("preview", stack, "--expect-no-changes", "--diff", "--color", "never")
         assert again.returncode == 0, said(again)
         assert (gone := cloud.clone.pulumi("destroy", stack)).returncode == 0, said(gone)
