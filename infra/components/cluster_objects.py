@@ -7,7 +7,7 @@ a manifest says (infra/pods/) and which cluster it is (the target's component).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pulumi
@@ -26,20 +26,37 @@ def declare_objects(
     after: Sequence[pulumi.Resource],
     cluster: pulumi.ProviderResource,
     identity: pulumi.Output[str],
+    job_sets: pulumi.Output[str] | None = None,
 ) -> list[pulumi.Resource]:
-    """Declare each after those before it and after `after`, labelled with the state's identity; returns them."""
+    """Declare each after those before it and after `after`, labelled with the state's identity; returns them.
+
+    job_sets: the version of JobSet where it has yet to be installed. Until it is known, a preview can try none of them.
+    """
     made: list[pulumi.Resource] = list(after)
     for manifest in manifests:
         options = pulumi.ResourceOptions(parent=parent, depends_on=list(made), provider=cluster)
         if manifest["kind"] in _PODS:
             # Pulumi's plugin does not see that hardly anything of these may change, and names are fixed.
             options.replace_on_changes, options.delete_before_replace = ["spec"], True
-        made.append(_object(manifest, identity, options))
+        following = {"name": _once_known(job_sets, manifest)} if job_sets and manifest["kind"] == "JobSet" else {}
+        made.append(_object(manifest, identity, options, following))
     return made[len(after) :]
 
 
-def _object(manifest: Manifest, identity: pulumi.Output[str], options: pulumi.ResourceOptions) -> pulumi.CustomResource:
+def _once_known(job_sets: pulumi.Output[str], manifest: Manifest) -> pulumi.Output[str]:
+    name: str = manifest["metadata"]["name"]
+    return job_sets.apply(lambda _: name)
+
+
+def _object(
+    manifest: Manifest,
+    identity: pulumi.Output[str],
+    options: pulumi.ResourceOptions,
+    following: Mapping[str, pulumi.Output[str]],
+) -> pulumi.CustomResource:
+    """following: metadata that other resources tell."""
     labelled: dict[str, Any] = copy.deepcopy(manifest)
+    labelled["metadata"] |= following
     labelled["metadata"]["labels"] |= {STATE_LABEL: identity}
     if manifest["kind"] in _NOT_AWAITED:
         labelled["metadata"].setdefault("annotations", {})["pulumi.com/skipAwait"] = "true"  # or `up` ends with the run

@@ -14,6 +14,7 @@ from typing import Any
 import pulumi
 
 from infra.providers.inputs import (
+    JobSetInstallationInputs,
     PreparedDataInputs,
     RunInputs,
     StackGuardInputs,
@@ -66,6 +67,12 @@ class Run(SlipwayResource[RunInputs]):
     """The record of one training."""
 
     run_id: pulumi.Output[str]
+
+
+class JobSetInstallation(SlipwayResource[JobSetInstallationInputs]):
+    """JobSet in a cluster: what is there already, or the release that is installed and taken away again."""
+
+    installed: pulumi.Output[str]  # its version
 
 
 def child_after(parent: pulumi.Resource, *resources: pulumi.Resource) -> pulumi.ResourceOptions:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from infra.components.job_set_inputs import job_set_inputs
 from infra.components.prepared_run import prepared_run_args
 from infra.gke import accounts
 from infra.gke.cluster_inputs import cluster_inputs, service_inputs, system_pool_inputs
@@ -15,8 +16,7 @@ from infra.gke.data_networks import DataNetwork
 from infra.gke.node_pools import AcceleratorPool
 from infra.gke.settings import GkeSettings, PoolWorkload
 from infra.names import stack_label
-from infra.pods.job_set import JOB_SETS
-from infra.pods.pod_group import JobKind, Manifest
+from infra.pods.pod_group import Manifest
 from infra.pods.run_manifests import run_manifests
 from infra.preview.stack_plan import TrainingPlan
 from infra.providers.inputs import StackGuardInputs
@@ -48,13 +48,14 @@ def cluster_args(
 
 def _training(plan: TrainingPlan[GkeSettings]) -> TrainingArgs:
     settings = plan.settings
+    manifests = run_manifests(settings, plan.software)
     own = _account(settings, "train", "Training", accounts.pod_grants(settings))
     return TrainingArgs(
         prepared=prepared_run_args(settings, plan.spec, plan.software),
         pods=None if settings.service_account else own,
         becoming=accounts.becoming(settings),
-        apis=[JOB_SETS] if settings.job_kind is JobKind.JOBSET else [],
-        manifests=run_manifests(settings, plan.software),
+        job_set=job_set_inputs(settings, manifests),
+        manifests=manifests,
     )
 
 

@@ -14,22 +14,21 @@ import pulumi
 
 from infra.components.cluster_objects import declare_objects
 from infra.components.prepared_run import PreparedRunArgs, prepare_run
-from infra.components.resources import StackGuard, child_after
+from infra.components.resources import JobSetInstallation, StackGuard, child_after
 from infra.gke.accounts import Grant
 from infra.gke.cluster_inputs import Inputs
 from infra.gke.data_networks import DataNetwork, mtu_problem
-from infra.gke.kubeconfig import kubeconfig
+from infra.gke.kubeconfig import kubeconfig, server_of
 from infra.gke.node_pools import AcceleratorPool
 from infra.names import STATE_LABEL
 from infra.pods.pod_group import Manifest
-from infra.providers.inputs import StackGuardInputs
+from infra.providers.inputs import JobSetInstallationInputs, StackGuardInputs
 
 _SERVICE = "gcp:projects/service:Service"
 _CLUSTER, _POOL = "gcp:container/cluster:Cluster", "gcp:container/nodePool:NodePool"
 _POLICY, _ACCOUNT = "gcp:compute/resourcePolicy:ResourcePolicy", "gcp:serviceaccount/account:Account"
 _NETWORK, _SUBNET = "gcp:compute/network:Network", "gcp:compute/subnetwork:Subnetwork"
 _FIREWALL = "gcp:compute/firewall:Firewall"
-_API = "kubernetes:apiregistration.k8s.io/v1:APIService"
 _SAID_BY_GOOGLE = ("controlPlaneEndpointsConfig", "endpoint", "masterAuth")
 
 
@@ -45,13 +44,12 @@ class AccountArgs:
 @dataclass(frozen=True)
 class TrainingArgs:
     """What runs in the cluster. pods: the account that pods become, None where the stack names another; `becoming` is
-    the role by which they do. apis: what the cluster has to serve before accelerators are bought. manifests: in the
-    order in which they are made."""
+    the role by which they do. job_set: None where pods need none. manifests: in the order in which they are made."""
 
     prepared: PreparedRunArgs
     pods: AccountArgs | None
     becoming: Grant
-    apis: Sequence[str]
+    job_set: JobSetInstallationInputs | None
     manifests: Sequence[Manifest]
 
 
@@ -86,16 +84,17 @@ class GkeCluster(pulumi.ComponentResource):
         networks = [made for each in args.networks for made in self._data_network(each, [*first, service])]
         cluster = self._cluster(args.cluster, [*first, *nodes, service])
         system = self._pool("system", args.system_pool, cluster, [])
+        job_set = self._job_set(training.job_set, cluster, system) if training and training.job_set else None
         reached = self._reached(cluster) if training else None
-        served = [self._served(api, reached, system) for api in training.apis] if training and reached else []
+        ready = [system, *([job_set] if job_set else [])]  # no accelerator is bought that JobSet would let stand idle
         objects: list[pulumi.Resource] = []
-        if training and reached:
-            told = [system, *served, *networks]
-            objects = declare_objects(args.node_objects, self, told, reached, guard.identity)
-        before = [system, *served, *networks, *objects]
+        if reached:
+            objects = declare_objects(args.node_objects, self, [*ready, *networks], reached, guard.identity)
+        before = [*ready, *networks, *objects]
         pools = [self._slice_pool(pool, cluster, before, existing) for pool in args.pools]
         if training and reached:
-            self._train(training, reached, guard, [cluster, *first, *pools])
+            version = job_set.installed if job_set else None
+            self._train(training, reached, guard, [cluster, *first, *ready, *pools], version)
         self.register_outputs({"cluster": args.cluster["name"]})
 
     def _account(self, args: AccountArgs, after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
@@ -129,17 +128,16 @@ class GkeCluster(pulumi.ComponentResource):
         return pulumi.CustomResource(_POOL, word, inputs | labelled | {"cluster": cluster.name}, options)
 
     def _reached(self, cluster: _GkeCluster) -> pulumi.ProviderResource:
-        said = pulumi.Output.all(cluster.name, *(getattr(cluster, key) for key in _SAID_BY_GOOGLE))
-        # Of the cluster's login that Google's plugin keeps secret nothing is in it.
-        text = pulumi.Output.unsecret(said.apply(_kubeconfig))
-        return pulumi.ProviderResource("kubernetes", "cluster", {"kubeconfig": text}, child_after(self, cluster))
+        options = child_after(self, cluster)
+        return pulumi.ProviderResource("kubernetes", "cluster", {"kubeconfig": cluster.kubeconfig}, options)
 
-    def _served(
-        self, api: str, cluster: pulumi.ProviderResource, system: pulumi.CustomResource
-    ) -> pulumi.CustomResource:
-        """An API that is read, and not made: where the cluster does not serve it, `up` ends here."""
-        options = pulumi.ResourceOptions(parent=self, depends_on=[system], provider=cluster, id=api)
-        return pulumi.CustomResource(_API, api, {}, options)
+    def _job_set(
+        self, inputs: JobSetInstallationInputs, cluster: _GkeCluster, system: pulumi.CustomResource
+    ) -> JobSetInstallation:
+        """Its controller runs on the system pool: it stands no accelerator's taint."""
+        text = cluster.kubeconfig
+        following = {"cluster": text.apply(server_of), "kubeconfig": text, "identity": self._state[STATE_LABEL]}
+        return JobSetInstallation("jobset", inputs, child_after(self, cluster, system), following)
 
     def _data_network(self, network: DataNetwork, after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
         """What is made of a network; nothing where it is there."""
@@ -160,7 +158,7 @@ class GkeCluster(pulumi.ComponentResource):
         after: Sequence[pulumi.Resource],
         existing: Sequence[_ExistingNetwork],
     ) -> pulumi.CustomResource:
-        inputs = pool.inputs
+        inputs: Inputs = pool.inputs
         if existing:
             fit = pulumi.Output.all(*(each.fits for each in existing))
             inputs = inputs | {"networkConfig": fit.apply(lambda _: pool.inputs["networkConfig"])}
@@ -176,11 +174,12 @@ class GkeCluster(pulumi.ComponentResource):
         reached: pulumi.ProviderResource,
         guard: StackGuard,
         after: Sequence[pulumi.Resource],
+        job_sets: pulumi.Output[str] | None,
     ) -> None:
         pods = self._account(training.pods, [guard]) if training.pods else []
         # Google knows the cluster's accounts once there is a cluster.
         becoming = self._grant(training.becoming, training.becoming.inputs["member"], [*after, *pods])
-        declare_objects(training.manifests, self, [*after, *pods, becoming], reached, guard.identity)
+        declare_objects(training.manifests, self, [*after, *pods, becoming], reached, guard.identity, job_sets)
 
 
 class _GkeCluster(pulumi.CustomResource):
@@ -190,6 +189,12 @@ class _GkeCluster(pulumi.CustomResource):
 
     def __init__(self, word: str, inputs: Inputs, opts: pulumi.ResourceOptions) -> None:
         super().__init__(_CLUSTER, word, dict.fromkeys(_SAID_BY_GOOGLE) | inputs, opts)
+
+    @property
+    def kubeconfig(self) -> pulumi.Output[str]:
+        """Of the cluster's login that Google's plugin keeps secret nothing is in it."""
+        said = pulumi.Output.all(self.name, *(getattr(self, key) for key in _SAID_BY_GOOGLE))
+        return pulumi.Output.unsecret(said.apply(_kubeconfig))
 
 
 class _GoogleAccount(pulumi.CustomResource):

@@ -55,7 +55,7 @@ def _job_set(settings: GkeSettings) -> Finding:
     try:
         cluster = reach.cluster(settings)
         if cluster is None:
-            return not_asked("JobSet", "there is no cluster yet, and a new one has none: docs/gke.md says what to do")
-        return job_set_finding(cluster, settings.namespace)
+            return not_asked("JobSet", "there is no cluster yet; `up` installs it in a new one")
+        return job_set_finding(cluster, settings.namespace, settings.installs_job_set)
     except (TargetError, LoginError) as error:
         return not_asked("JobSet", str(error))

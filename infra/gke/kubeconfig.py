@@ -7,6 +7,7 @@ one machine, since it is kept in the state. Refuses to own where the token comes
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -26,6 +27,12 @@ def kubeconfig(name: str, found: Mapping[str, Any], command: str = "slipway") ->
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
     }
+
+
+def server_of(text: str) -> str:
+    """Where the cluster of such a kubeconfig, as JSON, is asked."""
+    (only,) = json.loads(text)["clusters"]
+    return str(only["cluster"]["server"])
 
 
 def _server(found: Mapping[str, Any]) -> dict[str, str]:

@@ -15,6 +15,15 @@ from infra.targets.errors import TargetError
 _ANSWERS_S = 20.0
 _DENIED, _ABSENT = 403, 404
 _NO_CONTENT = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}  # no value of a secret
+_MERGE, _APPLY = "application/merge-patch+json", "application/apply-patch+yaml"  # JSON is YAML
+
+
+class ClusterRefusedError(TargetError):
+    """The API server has said no."""
+
+    def __init__(self, sentence: str, status: int) -> None:
+        super().__init__(sentence)
+        self.status = status
 
 
 class Cluster:
@@ -43,6 +52,11 @@ class Cluster:
         answer = self._ask("GET", path, query or {}, passed_over=(_ABSENT,))
         return None if answer.status == _ABSENT else json.loads(answer.read())
 
+    def look(self, path: str) -> dict[str, Any] | None:
+        """The object at a path; None where there is none, or whoever asks may not see it."""
+        answer = self._ask("GET", path, {}, passed_over=(_DENIED, _ABSENT))
+        return None if answer.status in (_DENIED, _ABSENT) else json.loads(answer.read())
+
     def is_there(self, path: str) -> bool | None:
         """Whether there is an object, of which nothing else is read; None where whoever asks may not know."""
         answer = self._ask("GET", path, {}, passed_over=(_DENIED, _ABSENT), headers=_NO_CONTENT)
@@ -54,7 +68,16 @@ class Cluster:
 
     def merge(self, path: str, change: Mapping[str, Any]) -> None:
         """Change fields of an object (a JSON merge patch)."""
-        self._ask("PATCH", path, {}, body=change)
+        self._ask("PATCH", path, {}, body=change, headers={"Content-Type": _MERGE})
+
+    def apply(self, path: str, manifest: Mapping[str, Any], manager: str) -> None:
+        """Make an object, or set its fields whoever else has set them; a field that nobody knows is refused."""
+        query = {"fieldManager": manager, "fieldValidation": "Strict", "force": "true"}
+        self._ask("PATCH", path, query, body=manifest, headers={"Content-Type": _APPLY})
+
+    def try_create(self, path: str, manifest: Mapping[str, Any]) -> None:
+        """Ask whether an object of a list would be admitted, which is not made. Raises ClusterRefusedError."""
+        self._ask("POST", path, {"dryRun": "All"}, body=manifest, headers={"Content-Type": "application/json"})
 
     def lines(self, path: str, query: Mapping[str, str]) -> Iterator[str]:
         """The text at a path as it arrives."""
@@ -82,7 +105,7 @@ class Cluster:
             method,
             path,
             query_params=list(query.items()),
-            header_params={**(headers or {}), **({"Content-Type": "application/merge-patch+json"} if body else {})},
+            header_params=dict(headers or {}),
             body=body,
             auth_settings=["BearerToken"],
         )
@@ -96,7 +119,7 @@ class Cluster:
                 f"the cluster of context '{self.context}' at {server} cannot be asked: {_one_line(error)}"
             ) from None
         if refused:
-            raise TargetError(f"the cluster of context '{self.context}' says: {refused}")
+            raise ClusterRefusedError(f"the cluster of context '{self.context}' says: {refused}", answer.status)
         return answer
 
 

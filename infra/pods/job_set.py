@@ -18,7 +18,6 @@ from infra.pods.pod_group import SLICE, JobKind, Manifest, PodGroup, check_name
 from training.exit_codes import ExitCode
 
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
-JOB_SETS = "v1alpha2.jobset.x-k8s.io"  # the same as the name of what a cluster with JobSet serves
 CONTAINER = "train"
 SLICE_LABEL = "slipway-slice"  # of a pod without a JobSet
 _EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
@@ -26,6 +25,7 @@ _QUEUE = "kueue.x-k8s.io/queue-name"
 _SCRIPT = "/slipway/start"  # where the configuration map is mounted
 _ROOT = "/slipway/root"  # bundles and environments: as long as the pod lives
 _HOST = "/slipway/host"
+_NOBODYS = {"HOME": _HOST, "USER": "slipway"}  # a user that the image does not know has neither
 _SAVES_S = 600  # time to save a checkpoint once it is told to end; a spot node gives less, whatever is asked for
 # What ends a run for good, and what the cluster has taken: as the job's failure message spells it, which names an exit
 # code only where a container ended by itself (kubernetes/pkg/controller/job/pod_failure_policy.go).
@@ -170,7 +170,7 @@ def _pod(group: PodGroup, script: str) -> Manifest:
         "serviceAccountName": group.account,
         "automountServiceAccountToken": False,  # training asks the API server nothing
         "terminationGracePeriodSeconds": _SAVES_S,
-        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}} | _user(group),
         "nodeSelector": dict(group.node_labels),
         "tolerations": [dict(one) for one in group.tolerations],
         "volumes": volumes,
@@ -199,6 +199,12 @@ def _pod(group: PodGroup, script: str) -> Manifest:
     return pod
 
 
+def _user(group: PodGroup) -> Manifest:
+    """No group of volumes is among it: Kubernetes would give that all files of a claim, which others use too."""
+    number = group.run_as
+    return {"runAsNonRoot": True, "runAsUser": number, "runAsGroup": number} if number else {}
+
+
 def environment(group: PodGroup, script: str) -> list[Manifest]:
     """A changed script or bundle is another pod, so the set is made anew with it."""
     plain = {
@@ -213,6 +219,7 @@ def environment(group: PodGroup, script: str) -> list[Manifest]:
         "PROCESSES_IN_JOB": str(group.hosts_per_slice),
         "JAX_PROCESS_COUNT": str(group.hosts),
         "JAX_COORDINATOR_ADDRESS": group.coordinator,
+        **(_NOBODYS if group.run_as else {}),
         **group.environment,
     }
     said: list[Manifest] = [{"name": name, "value": value} for name, value in plain.items()]

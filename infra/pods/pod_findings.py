@@ -9,20 +9,44 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from infra.pods import pod_jobs
+from infra.pods import job_set_release, pod_jobs
 from infra.pods.cluster import Cluster
-from infra.pods.pod_group import PodGroup
+from infra.pods.pod_group import Manifest, PodGroup
 from infra.targets.errors import TargetError
 from infra.targets.needs import Finding, ok, wrong
 
+_TODO = (
+    f"write `slipway:install_jobset: true`, and `up` installs {job_set_release.VERSION}; or have it installed: "
+    f"{job_set_release.BY_HAND} (docs/kubernetes.md says with which image); or write `slipway:job_kind: job`"
+)
 _INTERFACES = "networking.gke.io/interfaces"  # of GKE's nodes with several networks
 
 
-def job_set_finding(cluster: Cluster, namespace: str) -> Finding:
-    """Raises TargetError where the cluster does not answer."""
-    if cluster.find(pod_jobs.path(namespace, "JobSet")) is not None:
+def job_set_finding(cluster: Cluster, namespace: str, installs: bool) -> Finding:
+    """installs: whether `up` brings it. Raises TargetError where the cluster does not answer."""
+    if _has_job_set(cluster, namespace):
         return ok("JobSet", "the cluster has it")
-    return wrong("JobSet", "the cluster does not have it; install it (jobset.sigs.k8s.io), or write `job_kind: job`")
+    if installs:
+        return ok("JobSet", f"the cluster does not have it; `up` installs {job_set_release.VERSION}")
+    return wrong("JobSet", f"the cluster does not have it; {_TODO}")
+
+
+def check_job_set(cluster: Cluster, namespace: str, job_set: Manifest, installs: bool) -> bool:
+    """Whether the cluster has JobSet. Raises TargetError where it has none and gets none, or one that is too old."""
+    if not _has_job_set(cluster, namespace):
+        if not installs:
+            raise TargetError(f"the cluster of context '{cluster.context}' has no JobSet; {_TODO}")
+        return False
+    if definition := cluster.look(job_set_release.DEFINITION):
+        controller = cluster.look(job_set_release.CONTROLLER)
+        fields = job_set_release.used_fields(job_set)
+        if problem := job_set_release.too_old(definition, controller, fields):
+            raise TargetError(f"the cluster of context '{cluster.context}': {problem}")
+    return True
+
+
+def _has_job_set(cluster: Cluster, namespace: str) -> bool:
+    return cluster.find(pod_jobs.path(namespace, "JobSet"), {"limit": "1"}) is not None
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class PodGroup:
     resources: what each pod takes of its node, like {"google.com/tpu": 4}. exclusive_by: a label of nodes; a slice has
     all nodes of one value of it to itself. slice_labels: without a JobSet, those of each slice's nodes. mounts: claims
     by the path where pods see them. secrets: by the variable, each "<secret>/<key>". restarts: how often what failed by
-    itself starts again; what was taken away is not counted.
+    itself starts again; what was taken away is not counted. run_as: the number of a user, 0 for the image's own.
     """
 
     name: str
@@ -76,6 +76,7 @@ class PodGroup:
     queue: str = ""
     priority: str = ""
     restarts: int = 3
+    run_as: int = 0
 
     @property
     def hosts(self) -> int:

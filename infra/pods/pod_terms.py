@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from infra import hardware
+from infra.paths import ROOT
 from infra.pods import gpu_networks
 from infra.pods.gpu_networks import GpuNetwork
 from infra.pods.pod_group import JobKind, PodGroup, PodGroupError, check_name
@@ -30,6 +31,7 @@ type Names = Annotated[str, Field(pattern=f"^{_NAMES}$", max_length=253)]
 type Qualified = Annotated[str, Field(pattern=f"^{_QUALIFIED}$")]
 type LabelValue = Annotated[str, Field(pattern=f"^{_VALUE}$")]
 type SecretKey = Annotated[str, Field(pattern=rf"^{_NAMES}/[-._A-Za-z0-9]+$")]
+type Image = Annotated[str, Field(pattern=r"^[a-z0-9][\x21-\x7e]*$")]
 type Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -55,8 +57,10 @@ class PodTerms(Terms):
     """The namespace of the pods; it has to be there."""
     account: Names = "slipway"
     """The service account of the pods, which is made; its token is in no pod."""
-    image: Annotated[str, Field(pattern=r"^[a-z0-9][\x21-\x7e]*$")] = "python:3.12"
+    image: Image = "python:3.12"
     """The image of the pods - any that has Python 3.12, bash and curl; a mirror's, or one by digest."""
+    run_as: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    """The number of the user that pods run as, in a namespace that admits no root; 0 is the image's own."""
     tolerations: tuple[Toleration, ...] = ()
     """Taints that pods stand, each with key, operator, value and effect; the accelerator's own is among them."""
     pull_secrets: tuple[Names, ...] = ()
@@ -65,6 +69,11 @@ class PodTerms(Terms):
     """Variables of the training by <secret>/<key> of the namespace."""
     job_kind: JobKind = JobKind.JOBSET
     """`jobset`, or `job` in a cluster without JobSet - a job for each slice, whose pods start again one by one."""
+    jobset_manifests: Absent[str] = None
+    """A file with JobSet's manifests, in the version that `up` installs, where its release cannot be reached."""
+    jobset_image: Absent[Image] = None
+    """The image of JobSet's controller where `up` installs it - the released one of registry.k8s.io if empty; a
+    mirror's, or one by digest."""
     queue: Absent[Names] = None
     """The local queue of Kueue, where the cluster has it."""
     priority: Absent[Names] = None
@@ -104,6 +113,11 @@ class PodTerms(Terms):
         return f"slipway-{self.stack.replace('.', '--')}"
 
     @property
+    def installs_job_set(self) -> bool:
+        """Whether `up` may install JobSet where the cluster has none; a target whose clusters are others' asks."""
+        return self.job_kind is JobKind.JOBSET
+
+    @property
     @abstractmethod
     def group(self) -> PodGroup:
         """With everything that the stack file says, and nothing of what hosts install."""
@@ -129,14 +143,26 @@ class PodTerms(Terms):
             queue=self.queue or "",
             priority=self.priority or "",
             restarts=self.restarts,
+            run_as=self.run_as,
             environment={each.name: each.value for each in self.gpu_variables},
             beside=gpu_networks.beside_training(self.network_of_gpus),
         )
 
+    def check_place(self) -> None:
+        super().check_place()
+        if self.jobset_manifests and not (ROOT / self.jobset_manifests).is_file():
+            raise SettingsError(f"jobset_manifests is '{self.jobset_manifests}' in {where(self)}, which is no file")
+        for key in ("jobset_manifests", "jobset_image"):
+            if getattr(self, key) and not self.installs_job_set:
+                raise SettingsError(
+                    f"{key} is '{getattr(self, key)}' in {where(self)}, but nothing installs JobSet; leave it out"
+                )
+
     def check_group(self) -> None:
-        """Raises SettingsError for a network that the accelerator does not have, and for a name that Kubernetes would
-        refuse once JobSet has made pods' names of it."""
+        """Raises SettingsError for a network that the accelerator does not have, a user that its daemon cannot be, and
+        a name that Kubernetes would refuse once JobSet has made pods' names of it."""
         _gpu_network_rule(self)
+        _user_rule(self)
         try:
             check_name(self.group)
         except PodGroupError as error:
@@ -161,4 +187,14 @@ def _gpu_network_rule(settings: PodTerms) -> None:
         raise SettingsError(
             f"gpu_network is '{asked}' in {where(settings)}, but {machine} {has} ({only}); leave gpu_network out, or "
             f"choose another accelerator"
+        )
+
+
+def _user_rule(settings: PodTerms) -> None:
+    """A pod's user is that of the daemon beside training too, whose capabilities only root has."""
+    network = settings.network_of_gpus
+    if settings.run_as and gpu_networks.beside_training(network).sidecars:
+        raise SettingsError(
+            f"run_as is {settings.run_as} in {where(settings)}, but the daemon of {gpu_networks.title(network)} beside "
+            f"training has to be root; leave run_as out, in a namespace that admits it"
         )

@@ -71,3 +71,16 @@ class RunInputs:
     wheelhouse: str = updates()
     bundle: str = updates()
     overlay: list[str] = ignored()  # what replaces locked wheels; its hashes are in the wheelhouse's id
+
+
+@dataclass(frozen=True)
+class JobSetInstallationInputs:
+    token: ClassVar[str] = "slipway:kubernetes:JobSetInstallation"
+    cluster: str = replaces("it is another cluster")  # a context, or the server of the cluster of `kubeconfig`
+    version: str = updates()
+    content: str = updates()  # the hash of its manifests, which are too deep to be inputs
+    image: str = updates()
+    source: str = ignored()  # of the manifests: a URL, or a file of this machine
+    fields: list[str] = ignored()  # what a JobSet that is there already has to know
+    identity: str = ignored()  # its guard's
+    kubeconfig: str = updates(default="")  # as JSON, of a cluster that the person's own does not have

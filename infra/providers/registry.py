@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from infra.providers.job_set_installation_resource import JobSetInstallationResource
 from infra.providers.prepared_data_resource import PreparedDataResource
 from infra.providers.resource import Resource
 from infra.providers.run_resource import RunResource
@@ -18,5 +19,6 @@ RESOURCES: tuple[Resource[Any], ...] = (
     StoredBundleResource(),
     PreparedDataResource(),
     RunResource(),
+    JobSetInstallationResource(),
     *(resource for target in registry.every() for resource in target.resources()),
 )

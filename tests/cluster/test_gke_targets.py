@@ -22,9 +22,10 @@ from infra.emulators.object_store import ObjectStore
 from infra.gke.settings import GkeSettings
 from infra.host_software.derive import wheelhouse
 from infra.paths import ROOT
-from infra.pods.job_set import JOB_SETS
+from infra.pods import job_set_release
 from infra.stack_file.settings import any_from_file, stack_names
 from infra.standins.gcp.store import STATE_VARIABLE, StandInStore
+from tests.cluster import without_jobset
 from tests.cluster.emulator import Emulator
 from tests.engine.clone import Clone, said
 from tests.engine.project import until
@@ -36,7 +37,6 @@ OF_GPUS = "gke-a3-mega-32"
 TRAINING = "slipway-stack"  # a label of training pods alone
 OURS = "--selector=slipway-stack"  # the cluster is everybody's: JobSets of other tests may be left in it
 ACCELERATORS = ("cloud.google.com/gke-tpu-topology", "cloud.google.com/gke-accelerator")
-_DEFINITION = "jobsets.jobset.x-k8s.io"
 _ENABLED = ("artifactregistry", "cloudresourcemanager", "compute", "iam", "storage")
 
 
@@ -61,12 +61,15 @@ class Cloud:
     def pools_of_nodes(self) -> dict[str, int]:
         """How many nodes each pool with accelerators has."""
         counts: dict[str, int] = {}
-        for node in (each for label in ACCELERATORS for each in self.get("nodes", f"--selector={label}")):
+        for node in self.nodes_with_accelerators():
             if node["metadata"]["name"] in self.standing:
                 continue
             pool = node["metadata"]["labels"][POOL]
             counts[pool] = counts.get(pool, 0) + 1
         return counts
+
+    def nodes_with_accelerators(self) -> list[dict[str, Any]]:
+        return [each for label in ACCELERATORS for each in self.get("nodes", f"--selector={label}")]
 
     def status(self, stack: str) -> dict[str, Any]:
         return self.clone.status(stack)
@@ -191,25 +194,21 @@ def test_32_hosts_of_gpus_get_their_cards_and_daemons_and_leave_nothing(cloud: C
     ] == []
 
 
-@pytest.fixture
-def without_jobset(cloud: Cloud) -> Iterator[None]:
-    """As a cluster is that GKE has just made."""
-    definition = json.loads(cloud.cluster.kubectl("get", "crd", _DEFINITION, "--output=json"))
-    del definition["status"]
-    written = {key: value for key, value in definition["metadata"].items() if key in ("name", "annotations", "labels")}
-    cloud.cluster.kubectl("delete", "crd", _DEFINITION)
-    until(lambda: JOB_SETS not in cloud.cluster.kubectl("get", "apiservices", "--output=name"), "it is not served")
-    yield
-    cloud.cluster.apply([definition | {"metadata": written}])
-    until(lambda: JOB_SETS in cloud.cluster.kubectl("get", "apiservices", "--output=name"), "it is served again")
-
-
 @pytest.mark.sample(0)
-@pytest.mark.usefixtures("without_jobset")
-def test_without_jobset_no_tpu_is_asked_for(cloud: Cloud) -> None:
-    cloud.write("gke-v5e-16")
-    up = cloud.clone.pulumi("up", "gke-v5e-16")
-    assert up.returncode != 0
-    assert f"resource '{JOB_SETS}' does not exist" in said(up)
-    assert cloud.pools_of_nodes() == {}
-    assert (gone := cloud.clone.pulumi("destroy", "gke-v5e-16")).returncode == 0, said(gone)
+def test_jobset_is_brought_into_a_new_cluster_before_a_tpu_is_asked_for(cloud: Cloud) -> None:
+    stack, file = "gke-v5e-16", str(without_jobset.published())
+    with without_jobset.taken_out(cloud.cluster):
+        cloud.write(stack, jobset_manifests=__file__)
+        assert (up := cloud.clone.pulumi("up", stack)).returncode != 0
+        assert f"is no file of manifests; JobSet {job_set_release.VERSION}'s is at {job_set_release.URL}" in said(up)
+        assert cloud.pools_of_nodes() == {}
+        cloud.write(stack, jobset_manifests=file)
+        assert (up := cloud.clone.pulumi("up", stack)).returncode == 0, said(up)
+        assert len(without_jobset.there(cloud.cluster)) == len(without_jobset.released())
+        (controller,) = cloud.get("pods", f"--selector={job_set_release.CONTROLLER_PODS}")
+        bought = {each["metadata"]["name"] for each in cloud.nodes_with_accelerators()}
+        assert bought and controller["spec"]["nodeName"] not in bought
+        again = cloud.clone.pulumi("preview", stack, "--expect-no-changes", "--diff", "--color", "never")
+        assert again.returncode == 0, said(again)
+        assert (gone := cloud.clone.pulumi("destroy", stack)).returncode == 0, said(gone)
+        assert without_jobset.there(cloud.cluster) == []

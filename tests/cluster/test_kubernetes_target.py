@@ -15,15 +15,24 @@ from infra.artifacts.layout import wheelhouse_key
 from infra.emulators.cluster.nodes import POOL
 from infra.host_software.derive import wheelhouse
 from infra.paths import ROOT
+from infra.pods import job_set_release
+from infra.pods.cluster import Cluster
+from infra.pods.pod_findings import job_set_finding
+from infra.providers.job_set_installation_resource import JobSetInstallationResource
+from infra.providers.resource import ResourceError
 from infra.stack_file.settings import from_text
 from infra.targets.kubernetes.settings import KubernetesSettings
+from infra.targets.needs import Outcome
+from tests.cluster import without_jobset
 from tests.cluster.emulator import Emulator
+from tests.cluster.jobsets import jobset
 from tests.engine.clone import Clone, said
 from tests.engine.project import until
 
 STACK = "kwok-a3-mega-2"
 SET = "slipway-kwok-a3-mega-2"
 OURS = "--selector=slipway-stack"  # the cluster is everybody's: JobSets of other tests may be left in it
+INSTALLATION = JobSetInstallationResource()
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,13 @@ class OwnCluster:
 
     def get(self, *what: str) -> list[dict[str, Any]]:
         return json.loads(self.cluster.kubectl("get", *what, "--namespace=default", "--output=json"))["items"]
+
+    def controllers_image(self) -> str:
+        found = self.cluster.kubectl("get", "--raw", job_set_release.CONTROLLER)
+        return json.loads(found)["spec"]["template"]["spec"]["containers"][0]["image"]
+
+    def uid_of_definition(self) -> str:
+        return self.cluster.kubectl("get", "crd", "jobsets.jobset.x-k8s.io", "--output=jsonpath={.metadata.uid}")
 
     def status(self) -> dict[str, Any]:
         return self.clone.status(STACK)
@@ -99,9 +115,10 @@ def _wheelhouse(own: OwnCluster) -> str:
 
 
 def test_a_run_in_a_cluster_from_nothing_to_nothing(own: OwnCluster) -> None:
-    """One life: previewed, made, unchanged, looked at, stopped, started, changed, taken away."""
+    """One life: previewed, made, unchanged, looked at, stopped, started, changed, taken away, where JobSet is."""
     clone = own.clone
-    own.write()
+    own.write(install_jobset=True)
+    there_before = own.uid_of_definition()
     first = clone.pulumi("preview", STACK, "--color", "never")
     assert first.returncode == 0, said(first)
     assert f"cluster {own.context}, namespace default: 2 pods of python:3.12, 8 nvidia.com/gpu each" in said(first)
@@ -124,7 +141,7 @@ def test_a_run_in_a_cluster_from_nothing_to_nothing(own: OwnCluster) -> None:
     assert (started := clone.run("slipway", "start", STACK)).returncode == 0, said(started)
     until(lambda: own.cluster.pods_that_run() == 2, "both pods run again")
 
-    own.write(steps=2000)
+    own.write(install_jobset=True, steps=2000)
     before = {node["metadata"]["name"]: node["metadata"]["uid"] for node in own.get("nodes")}
     assert (changed := clone.pulumi("up", STACK)).returncode == 0, said(changed)
     (now,) = own.get("jobsets", OURS)
@@ -135,6 +152,7 @@ def test_a_run_in_a_cluster_from_nothing_to_nothing(own: OwnCluster) -> None:
     assert own.get("jobsets", OURS) == own.get("pods") == []
     kept = own.get("serviceaccounts,configmaps", "--selector=slipway-stack")
     assert kept == []
+    assert own.uid_of_definition() == there_before, "what was there before stays"
 
 
 def test_what_the_cluster_has_no_room_for_waits_with_the_schedulers_reason(own: OwnCluster) -> None:
@@ -164,3 +182,75 @@ def test_what_the_cluster_would_refuse_is_said_by_a_preview(
     assert refused.returncode != 0
     assert sentence in said(refused), said(refused)
     assert "Traceback" not in said(refused)
+
+
+@pytest.mark.sample(0)
+def test_jobset_is_installed_only_where_that_is_allowed_and_goes_with_the_stack(own: OwnCluster) -> None:
+    every = [job_set_release.path(each) for each in without_jobset.released()]
+    with without_jobset.taken_out(own.cluster):
+        own.write()
+        refused = own.clone.pulumi("preview", STACK, "--color", "never")
+        assert refused.returncode != 0
+        assert "has no JobSet; write `slipway:install_jobset: true`, and `up` installs v0.10.1" in said(refused)
+        assert job_set_release.BY_HAND in said(refused)
+
+        own.write(install_jobset=True, jobset_manifests=str(without_jobset.published()))
+        planned = own.clone.pulumi("preview", STACK, "--color", "never")
+        assert planned.returncode == 0, said(planned)
+        assert without_jobset.there(own.cluster) == [], "a preview makes nothing"
+        assert (up := own.clone.pulumi("up", STACK)).returncode == 0, said(up)
+        assert sorted(without_jobset.there(own.cluster)) == sorted(every)
+        assert [each["metadata"]["labels"]["slipway-stack"] for each in own.get("jobsets")] == [STACK]
+        assert own.controllers_image() == job_set_release.IMAGE, "what is published names one that is deleted by now"
+        again = own.clone.pulumi("preview", STACK, "--expect-no-changes", "--diff", "--color", "never")
+        assert again.returncode == 0, said(again)
+        (state,) = (each for each in own.clone.resources(STACK) if each["type"].endswith(":JobSetInstallation"))
+        kubeconfig = json.dumps(yaml.safe_load(own.cluster.kubeconfig.read_text()))
+        outputs = state["outputs"] | {"kubeconfig": kubeconfig}  # the library reads KUBECONFIG once, at its import
+        _others_keep_it(own, outputs)
+        _a_killed_up_goes_on(own, outputs)
+
+        assert (gone := own.clone.pulumi("destroy", STACK)).returncode == 0, said(gone)
+        assert without_jobset.there(own.cluster) == []
+        _half_of_one_is_nobodys(own, outputs)
+
+
+def _others_keep_it(own: OwnCluster, outputs: dict[str, Any]) -> None:
+    theirs = jobset("theirs", slices=1, hosts=1)
+    own.cluster.apply([theirs | {"metadata": {"name": "theirs", "namespace": "default"}}])
+    INSTALLATION.delete(without_jobset.asked(lines := []), "", outputs)
+    assert lines == [f"JobSet stays in the cluster: JobSets are there (default/{SET}, default/theirs)"]
+    own.cluster.kubectl("delete", "jobset", "theirs", "--namespace=default")
+    other = INSTALLATION.parse(outputs | {"identity": "of-another"})
+    found = INSTALLATION.create(without_jobset.asked([]), other)[1]
+    assert found == {"made": False, "installed": job_set_release.VERSION, "objects": [], "lacks": [], "ready": True}
+    INSTALLATION.delete(without_jobset.asked([]), "", outputs | found)
+    assert len(without_jobset.there(own.cluster)) == len(without_jobset.released())
+    newer = INSTALLATION.parse(outputs | {"identity": "of-another", "fields": ["spec.network.newer"]})
+    with pytest.raises(ResourceError, match=r"its JobSet v0\.10\.1 does not know spec\.network\.newer; "):
+        INSTALLATION.create(without_jobset.asked([]), newer)
+
+
+def _a_killed_up_goes_on(own: OwnCluster, outputs: dict[str, Any]) -> None:
+    """So does one after somebody has taken a part away, which a refresh says."""
+    own.cluster.kubectl("delete", "service", "jobset-webhook-service", "--namespace=jobset-system")
+    lacking = INSTALLATION.read(without_jobset.asked([]), "", outputs)
+    assert lacking and [path.rpartition("/")[2] for path in lacking["lacks"]] == ["jobset-webhook-service"]
+    assert INSTALLATION.drift(outputs | lacking) == ["lacks"]
+    assert INSTALLATION.drift(outputs | {"ready": False}) == ["ready"], "nobody has waited for it to the end"
+    made = INSTALLATION.update(without_jobset.asked([]), "", outputs | lacking, INSTALLATION.parse(outputs))
+    assert made["made"] and made["objects"] == outputs["objects"]
+    assert len(without_jobset.there(own.cluster)) == len(without_jobset.released())
+
+
+def _half_of_one_is_nobodys(own: OwnCluster, outputs: dict[str, Any]) -> None:
+    own.cluster.kubectl("create", "clusterrole", "jobset-metrics-reader", "--verb=get", "--resource=pods")
+    with pytest.raises(
+        ResourceError, match="has no JobSet, but of one that was there ClusterRole jobset-metrics-reader"
+    ):
+        INSTALLATION.create(without_jobset.asked([]), INSTALLATION.parse(outputs))
+    own.cluster.kubectl("delete", "clusterrole", "jobset-metrics-reader")
+    cluster = Cluster(own.context, json.loads(outputs["kubeconfig"]))
+    brought, absent = (job_set_finding(cluster, "default", installs) for installs in (True, False))
+    assert (brought.verdict, absent.verdict) == (Outcome.OK, Outcome.WRONG)
+    assert without_jobset.there(own.cluster) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,12 +27,12 @@ EVERYBODY = {
 }
 
 
-def declared(namespace: str) -> list[Manifest]:
+def declared(namespace: str, run_as: int = 0) -> list[Manifest]:
     """A run of two pods, which are not made: the set is suspended."""
     group = PodGroup(
         NAME, namespace, "rights", 1, 2, "python:3.12", ACCOUNT, "gs://bucket", "0" * 16, {"nvidia.com/gpu": 8}
     )
-    *others, pods = manifests(group, (TRAINING / "bootstrap.sh").read_text())
+    *others, pods = manifests(replace(group, run_as=run_as), {"bootstrap.sh": (TRAINING / "bootstrap.sh").read_text()})
     return [*others, {**pods, "spec": {**pods["spec"], "suspend": True}}]
 
 
@@ -99,9 +100,7 @@ def _as_account(cluster: Emulator, namespace: str) -> client.Configuration:
 def test_its_pods_have_no_token_and_nothing_that_is_privileged(cluster: Emulator, namespace: str) -> None:
     """As the API server makes one of the template, with all that its admission adds; one with more it refuses."""
     core: Any = client.CoreV1Api(config.new_client_from_config(str(cluster.kubeconfig)))
-    *_, pods = declared(namespace)
-    template = pods["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-    pod = {"metadata": {"name": "one"}, "spec": template}
+    pod = _pod(declared(namespace))
     admitted = core.create_namespaced_pod(namespace, pod, dry_run="All", field_validation="Strict")
     assert [volume.name for volume in admitted.spec.volumes] == ["start", "root", "host"]
     privileged = copy.deepcopy(pod)
@@ -109,3 +108,20 @@ def test_its_pods_have_no_token_and_nothing_that_is_privileged(cluster: Emulator
     with pytest.raises(ApiException) as refused:
         core.create_namespaced_pod(namespace, privileged, dry_run="All")
     assert 'violates PodSecurity "baseline:latest": privileged' in json.loads(str(refused.value.body))["message"]
+
+
+def test_as_a_user_that_is_not_root_they_pass_the_restricted_standard(cluster: Emulator, namespace: str) -> None:
+    core: Any = client.CoreV1Api(config.new_client_from_config(str(cluster.kubeconfig)))
+    cluster.kubectl("label", "namespace", namespace, "--overwrite", "pod-security.kubernetes.io/enforce=restricted")
+    core.create_namespaced_pod(namespace, _pod(declared(namespace, run_as=1000)), dry_run="All")
+    with pytest.raises(ApiException) as refused:
+        core.create_namespaced_pod(namespace, _pod(declared(namespace)), dry_run="All")
+    cluster.kubectl("label", "namespace", namespace, "--overwrite", "pod-security.kubernetes.io/enforce=baseline")
+    said = json.loads(str(refused.value.body))["message"]
+    assert 'violates PodSecurity "restricted:latest": runAsNonRoot != true' in said
+
+
+def _pod(run: list[Manifest]) -> Manifest:
+    """One of its pods, without a JobSet."""
+    template = run[-1]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    return {"metadata": {"name": "one"}, "spec": template}

@@ -14,6 +14,7 @@ from infra.gke.data_networks import mtu_problem
 from infra.gke.doctor import needs
 from infra.hardware import Accelerator, rows
 from infra.paths import STACKS
+from infra.pods import job_set_release
 from infra.pods.job_set import CONTAINER
 from infra.preview.stack_plan import decide
 from infra.rules.guardrails import Declared, problems
@@ -239,6 +240,13 @@ def test_what_runs_on_each_node_is_of_pinned_versions_that_nodes_without_interne
     assert "@sha256:" in images["device-injector"]
 
 
+def test_jobset_comes_into_a_new_cluster_unless_pods_need_none() -> None:
+    training = gpu_cluster_args(decide(made())).training
+    assert training and training.job_set and training.job_set.version == job_set_release.VERSION
+    without = gpu_cluster_args(decide(made(job_kind="job"))).training
+    assert without and without.job_set is None
+
+
 def test_a_single_host_needs_no_network_and_no_daemon() -> None:
     settings = made(accelerator="a3-mega-1", name="gke-a3-mega-1")
     args = gpu_cluster_args(decide(settings))
@@ -264,6 +272,7 @@ def test_a_single_host_needs_no_network_and_no_daemon() -> None:
         ({"data_networks": [SHARED[0]] * 8}, "data_networks has 1 networks"),
         ({"data_networks": ["ours"] * 8}, "no network and subnet; write <network>/<subnet>"),
         ({"accelerator": "a3-mega-1", "data_networks": SHARED}, "has 0 network cards for data here"),
+        ({"run_as": 1000}, "run_as is 1000 in stacks/Pulumi.gke-a3-mega-2.yaml, but the daemon of GPUDirect-TCPXO"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:

@@ -15,6 +15,7 @@ from infra.gke.node_pools import AcceleratorPool
 from infra.gke.settings import POOL_LABEL
 from infra.hardware import Accelerator, rows
 from infra.paths import ROOT
+from infra.pods import job_set_release
 from infra.preview.stack_plan import decide
 from infra.rules.guardrails import Declared, problems
 from infra.targets.gke_tpu.declare import tpu_cluster_args as cluster_args
@@ -84,6 +85,18 @@ def test_the_clusters_own_pods_get_cpu_nodes_that_are_never_spot(tier: dict[str,
     nodes = system["nodeConfig"]
     assert (nodes["machineType"], system["nodeCount"]) == ("n2-standard-8", 1)
     assert not {"spot", "flexStart", "reservationAffinity", "taints"} & nodes.keys()
+
+
+def test_jobset_comes_into_a_new_cluster_unless_pods_need_none() -> None:
+    training = cluster_args(decide(made(jobset_image="mirror.example.com/jobset:v0.10.1"))).training
+    assert training and training.job_set
+    assert (training.job_set.source, training.job_set.image) == (
+        job_set_release.URL,
+        "mirror.example.com/jobset:v0.10.1",
+    )
+    assert "spec.failurePolicy.rules.onJobFailureMessagePatterns" in training.job_set.fields
+    without = cluster_args(decide(made(job_kind="job"))).training
+    assert without and without.job_set is None
 
 
 # --- pools of TPUs ---

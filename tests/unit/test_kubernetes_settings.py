@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from infra.components.job_set_inputs import job_set_inputs
 from infra.paths import STACKS
+from infra.pods import job_set_release
+from infra.pods.job_set_release import ReleaseError
 from infra.pods.pod_findings import networks_named_by
 from infra.pods.run_manifests import run_manifests
 from infra.preview.stack_plan import decide
@@ -122,6 +126,9 @@ def test_what_a_stack_says_of_its_pods_is_what_they_have() -> None:
         ({"secret_variables": {"KEY": "wandb"}}, "secret_variables.KEY is 'wandb'"),
         ({"tolerations": [{"key": "a", "effect": "Never"}]}, "tolerations.0.effect is 'Never'"),
         ({"job_kind": "job", "exclusive_by": "pool"}, "exclusive_by is 'pool' in stacks/Pulumi.eks-h100-2.yaml, which"),
+        ({"job_kind": "job", "install_jobset": True}, "install_jobset is true in stacks/Pulumi.eks-h100-2.yaml, but"),
+        ({"jobset_image": "mirror/jobset"}, "jobset_image is 'mirror/jobset' in stacks/Pulumi.eks-h100-2.yaml, but"),
+        ({"install_jobset": True, "jobset_manifests": "absent.yaml"}, "which is no file"),
         ({"project": "my-project"}, "unknown key 'project'"),
     ],
 )
@@ -129,6 +136,16 @@ def test_what_cannot_be_is_one_sentence(changes: dict[str, Any], sentence: str) 
     with pytest.raises(SettingsError) as refused:
         made(**changes)
     assert sentence in str(refused.value)
+
+
+def test_jobset_is_installed_where_that_is_allowed_from_a_file_that_is_the_release(tmp_path: Path) -> None:
+    assert job_set_inputs(made(), []) is None, "the cluster is others' too"
+    released = job_set_inputs(made(install_jobset=True), [], "my-cluster")
+    assert released and (released.cluster, released.source) == ("my-cluster", job_set_release.URL)
+    assert released.image == f"registry.k8s.io/jobset/jobset:{released.version}", "the published image is deleted"
+    (file := tmp_path / "manifests.yaml").write_text("kind: Namespace\n")
+    with pytest.raises(ReleaseError, match=r"manifests\.yaml' is no file of manifests; JobSet v"):
+        job_set_inputs(made(install_jobset=True, jobset_manifests=str(file)), [])
 
 
 def test_wheels_and_text_lie_in_s3_and_checkpoints_on_the_volume() -> None:
@@ -161,13 +178,14 @@ def test_only_what_lies_in_s3_needs_its_keys() -> None:
         secret_variables={"AWS_ACCESS_KEY_ID": "minio/id", "AWS_SECRET_ACCESS_KEY": "minio/secret"},
     )
     assert (settings.places.artifacts, settings.places.data) == ("/mnt/training/artifacts", "s3://texts/here")
-    assert settings.group.environment == {"AWS_ENDPOINT_URL_S3": "https://minio.example.com:9000"}
+    of_gpus = made().group.environment
+    assert "NCCL_DEBUG" in of_gpus and not [name for name in of_gpus if name.startswith("AWS_")]
+    assert settings.group.environment == {**of_gpus, "AWS_ENDPOINT_URL_S3": "https://minio.example.com:9000"}
     plan = decide(settings)
     assert plan.spec.data and plan.spec.data.directory == settings.data
     assert "(https://minio.example.com:9000) with the keys of secret minio" in "\n".join(plan.notices)
     (_, script, _) = run_manifests(settings, plan.software)
     assert list(script["data"]) == ["bootstrap.sh"]
-    assert made().group.environment == {}
 
 
 def test_this_machine_has_to_push_where_pods_read() -> None:

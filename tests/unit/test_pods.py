@@ -75,6 +75,20 @@ def test_nothing_in_a_pod_is_privileged_and_it_has_no_token() -> None:
     assert allowed == {"privileged": False, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
+def test_a_user_that_the_image_does_not_know_has_a_home_and_a_name() -> None:
+    found = job_set(replace(TWO, run_as=1000), SCRIPTS)
+    pod = found["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {
+        "seccompProfile": {"type": "RuntimeDefault"},
+        "runAsNonRoot": True,
+        "runAsUser": 1000,
+        "runAsGroup": 1000,
+    }
+    said = variables(found, job=0, pod=0)
+    assert said["HOME"] == said["SLIPWAY_HOST_DIR"] and said["USER"]
+    assert not {"HOME", "USER"} & variables(job_set(TWO, SCRIPTS), job=0, pod=0).keys()
+
+
 def test_another_bundle_or_script_is_another_pod() -> None:
     found = job_set(TWO, SCRIPTS)
     assert bundle_of(found) == TWO.bundle

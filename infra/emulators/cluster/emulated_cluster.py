@@ -20,7 +20,7 @@ from pathlib import Path
 
 import yaml
 
-from infra.emulators.cluster import api_accounts, components, manifests, nodes
+from infra.emulators.cluster import api_accounts, components, installed_webhooks, manifests, nodes
 from infra.emulators.cluster.built_programs import ClusterPrograms, Manifest
 from infra.emulators.cluster.components import HOST, Layout, Ports
 from infra.emulators.cluster.nodes import POOL, NodePool
@@ -128,7 +128,8 @@ def run(
             cluster = EmulatedCluster(layout, processes)
             _start(cluster, tokens)
             cluster.add(pools)
-            yield cluster
+            with installed_webhooks.led_to_this_machine(layout):
+                yield cluster
 
 
 def _configure(layout: Layout) -> None:

@@ -9,18 +9,21 @@ import pulumi
 
 from infra.components.cluster_objects import declare_objects
 from infra.components.prepared_run import PreparedRunArgs, prepare_run
-from infra.components.resources import StackGuard, child_after
+from infra.components.resources import JobSetInstallation, StackGuard, child_after
 from infra.pods.pod_group import Manifest
-from infra.providers.inputs import StackGuardInputs
+from infra.providers.inputs import JobSetInstallationInputs, StackGuardInputs
 
 
 @dataclass(frozen=True)
 class ClusterRunArgs:
-    """context: of the kubeconfig. manifests: in the order in which they are made; their label of the state follows."""
+    """context: of the kubeconfig. job_set: None where it is not ours to install. manifests: in the order in which they
+    are made; their label of the state follows."""
 
     context: str
     guard: StackGuardInputs
     prepared: PreparedRunArgs
+    job_set: JobSetInstallationInputs | None
+    has_job_set: bool
     manifests: Sequence[Manifest]
 
 
@@ -33,5 +36,10 @@ class ClusterRun(pulumi.ComponentResource):
         run = prepare_run(args.prepared, self, guard, guard.identity)
         # Named after its context: another one is another cluster, where all of it is made anew.
         cluster = pulumi.ProviderResource("kubernetes", args.context, {"context": args.context}, child_after(self))
-        declare_objects(args.manifests, self, [guard, *run], cluster, guard.identity)
+        after, version = [guard, *run], None
+        if args.job_set:
+            following = {"identity": guard.identity}
+            job_set = JobSetInstallation("jobset", args.job_set, child_after(self, *after), following)
+            after, version = [*after, job_set], None if args.has_job_set else job_set.installed
+        declare_objects(args.manifests, self, after, cluster, guard.identity, version)
         self.register_outputs({})

@@ -61,7 +61,7 @@ def _of_namespace(cluster: Cluster, settings: KubernetesSettings) -> Iterator[Fi
         return
     yield ok("namespace", f"{settings.namespace} is there")
     if settings.job_kind is JobKind.JOBSET:
-        yield job_set_finding(cluster, settings.namespace)
+        yield job_set_finding(cluster, settings.namespace, settings.installs_job_set)
     for each in named_by(settings.group):
         if each.kind == "Secret":
             yield _secret(each, cluster.is_there(each.path))

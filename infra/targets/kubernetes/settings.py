@@ -50,6 +50,12 @@ class KubernetesSettings(PodTerms):
     s3_endpoint: Absent[Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+/?$")]] = None
     """Another server than Amazon's that speaks S3, like https://minio.example.com:9000, as pods and this machine reach
     it; this machine is told by AWS_ENDPOINT_URL_S3 too."""
+    install_jobset: bool = False
+    """Whether `up` installs JobSet where the cluster has none; it needs the rights of the cluster's administrator."""
+
+    @property
+    def installs_job_set(self) -> bool:
+        return self.install_jobset and super().installs_job_set
 
     @property
     def billed_in(self) -> str:
@@ -93,7 +99,7 @@ class KubernetesSettings(PodTerms):
 
     def check_place(self) -> None:
         super().check_place()
-        for rule in (_s3_rule, _files_rule, _exclusive_rule, PodTerms.check_group):
+        for rule in (_s3_rule, _files_rule, _exclusive_rule, _install_rule, PodTerms.check_group):
             rule(self)
 
 
@@ -129,4 +135,11 @@ def _exclusive_rule(settings: KubernetesSettings) -> None:
         raise SettingsError(
             f"exclusive_by is '{settings.exclusive_by}' in {where(settings)}, which JobSet alone knows; leave it "
             f"out, or write `job_kind: jobset`"
+        )
+
+
+def _install_rule(settings: KubernetesSettings) -> None:
+    if settings.install_jobset and settings.job_kind is JobKind.JOB:
+        raise SettingsError(
+            f"install_jobset is true in {where(settings)}, but job_kind is 'job', which needs no JobSet; leave one out"
         )
