@@ -61,17 +61,23 @@ class Setting:
 
 @dataclass(frozen=True)
 class NcclNetwork:
-    """A way between hosts. library: the file by which NCCL has it, which a host waits for. look: where it failed."""
+    """A way between hosts. files: by which NCCL has it, which a host waits for. look: where it failed."""
 
     name: str
-    library: str
+    files: tuple[str, ...]
     look: str
 
+
+_LIBRARIES = "/usr/local/nvidia/lib64"  # where pods see what driver and plugin have installed
+_INSTALLED = (
+    *("libnccl-net.so", "libnccl.so.2", "libnccl-tuner.so"),
+    *("a3plus_tuner_config.textproto", "a3plus_guest_config.textproto"),
+)
 
 NETWORKS: dict[str, NcclNetwork] = {
     TCPXO: NcclNetwork(
         TCPXO,
-        "/usr/local/nvidia/lib64/libnccl-net.so",
+        tuple(f"{_LIBRARIES}/{name}" for name in _INSTALLED),
         "look at the daemonset nccl-tcpxo-installer of kube-system on this node, and at container tcpxo-daemon of this "
         "pod (docs/a3.md)",
     ),
@@ -82,7 +88,6 @@ def _tcpxo(name: str, value: str, why: str, source: str = _RELEASE, plugin: Vers
     return Setting(name, value, why, source, TCPXO, plugin=plugin or Versions("1.0.14"))
 
 
-_LIBRARIES = "/usr/local/nvidia/lib64"  # where pods see what driver and plugin have installed
 _DATA_NICS = ",".join(f"eth{index}" for index in range(1, 9))
 
 SETTINGS: tuple[Setting, ...] = (

@@ -59,13 +59,14 @@ def driver_problem(said: str, cuda: str) -> str | None:
 
 
 def _wait_for(network: NcclNetwork, show: Callable[[str], None], patience_s: float) -> None:
-    library, until = Path(network.library), time.monotonic() + patience_s
-    if not library.exists():
-        show(f"waits for {library}, NCCL's plugin for {network.name}")
-    while not library.exists():
+    until, shown = time.monotonic() + patience_s, False
+    while absent := next((file for file in network.files if not Path(file).exists()), None):
+        if not shown:
+            show(f"waits for {absent}, of NCCL's plugin for {network.name}")
+            shown = True
         if time.monotonic() >= until:
             raise NotYetError(
-                f"this host has no {library}, which is NCCL's plugin for {network.name}: the image lacks it, or it was "
-                f"not installed on the node; {network.look}"
+                f"this host has no {absent}, of NCCL's plugin for {network.name}: the image lacks it, or it was not "
+                f"installed on the node; {network.look}"
             )
         time.sleep(_PAUSE_S)

@@ -165,7 +165,7 @@ class GkeCluster(pulumi.ComponentResource):
         if pool.policy is None:
             return self._pool(pool.word, inputs, cluster, after)
         policy = _Policy(pool.policy_word, pool.policy, child_after(self, cluster))
-        placed = {"placementPolicy": inputs["placementPolicy"] | {"policyName": policy.name}}
+        placed = {"placementPolicy": pool.inputs["placementPolicy"] | {"policyName": policy.name}}
         return self._pool(pool.word, inputs | placed, cluster, after)
 
     def _train(

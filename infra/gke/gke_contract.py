@@ -13,7 +13,7 @@ from infra.targets.contract import PaidContract
 
 if TYPE_CHECKING:
     from infra.gke.settings import GkeSettings
-    from infra.preview.stack_plan import TrainingPlan  # noqa: F401 - the base class says it in a text
+    from infra.preview.stack_plan import TrainingPlan  # noqa: F401 (named in a text below)
     from infra.targets.billed import Billed
     from infra.targets.host_variables import HostVariable
     from infra.targets.hosts import Hosts

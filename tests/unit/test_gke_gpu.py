@@ -12,6 +12,7 @@ import yaml
 from infra.gke.cluster_inputs import cluster_inputs, system_pool_inputs
 from infra.gke.data_networks import mtu_problem
 from infra.gke.doctor import needs
+from infra.gke.settings import POOL_LABEL
 from infra.hardware import Accelerator, rows
 from infra.paths import STACKS
 from infra.pods import job_set_release
@@ -174,7 +175,10 @@ def test_pods_ask_for_all_gpus_of_a_node_and_for_its_eight_cards() -> None:
     pods = template(made())
     (container,) = pods["spec"]["containers"]
     assert container["resources"]["limits"] == {"nvidia.com/gpu": "8"}
-    assert pods["spec"]["nodeSelector"] == {"cloud.google.com/gke-accelerator": "nvidia-h100-mega-80gb"}
+    of_kind = {"cloud.google.com/gke-accelerator": "nvidia-h100-mega-80gb"}
+    assert pods["spec"]["nodeSelector"] == of_kind | {POOL_LABEL: "a3-mega-0"}
+    several = made(name="gke-a3-mega-2x2", slices=2, max_usd_per_hour=None)
+    assert template(several)["spec"]["nodeSelector"] == of_kind, "JobSet gives each slice a pool of its own"
     annotations = pods["metadata"]["annotations"]
     interfaces = json.loads(annotations["networking.gke.io/interfaces"])
     assert interfaces[0] == {"interfaceName": "eth0", "network": "default"}

@@ -17,7 +17,7 @@ from infra.stack_file.settings import Settings, SettingsError, from_file, from_t
 from tests.unit.test_gke_tpu_settings import made as of_gke
 from tests.unit.test_kubernetes_settings import SHIPPED, made
 from training import gpu_hosts, nccl_log
-from training.gpu_environment import SETTINGS, TCPXO, Setting, Versions, flags, variables
+from training.gpu_environment import NETWORKS, SETTINGS, TCPXO, Setting, Versions, flags, variables
 from training.hosts import HostError, NotYetError
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "nccl"
@@ -164,12 +164,17 @@ def test_the_locked_jax_is_of_a_cuda_whose_driver_is_known() -> None:
 def test_a_host_without_nccls_plugin_waits_and_then_says_which_file(tmp_path: Path) -> None:
     driver, shown = tmp_path / "version", list[str]()
     asked = {"SLIPWAY_NETWORK": TCPXO}
-    with pytest.raises(NotYetError, match=r"no /usr/local/nvidia/lib64/libnccl-net.so.*the image lacks it, or it was"):
+    with pytest.raises(NotYetError, match=r"no /usr/local/nvidia/lib64/libnccl-net\.so, of.*the image lacks it"):
         gpu_hosts.check(asked, 2, "13", shown.append, patience_s=0, driver=driver)
-    assert shown == ["waits for /usr/local/nvidia/lib64/libnccl-net.so, NCCL's plugin for tcpxo"]
+    assert shown == ["waits for /usr/local/nvidia/lib64/libnccl-net.so, of NCCL's plugin for tcpxo"]
     gpu_hosts.check(asked, 1, "13", shown.append, patience_s=0, driver=driver)
     gpu_hosts.check({}, 2, "13", shown.append, patience_s=0, driver=driver)
     assert len(shown) == 1
+
+
+def test_every_file_that_nccl_is_told_of_is_waited_for() -> None:
+    told = {row.value for row in variables(TCPXO, "v1.0.15") if row.value.startswith("/") and "." in row.value}
+    assert len(told) == 2 and told <= set(NETWORKS[TCPXO].files)
 
 
 def test_an_old_driver_is_no_matter_of_waiting(tmp_path: Path) -> None:

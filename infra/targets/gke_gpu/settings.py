@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from infra.gke.settings import GkeSettings
+from infra.gke.settings import POOL_LABEL, GkeSettings
 from infra.pods import gpu_networks
 from infra.pods.gpu_networks import GpuNetwork
 from infra.stack_file.settings import SettingsError, without
@@ -45,7 +45,9 @@ class GkeGpuSettings(GkeSettings):
 
     @property
     def node_labels(self) -> Mapping[str, str]:
-        return {ACCELERATOR_LABEL: str(self.row.gke_accelerator)}
+        """A single slice names its pool: a smaller one of the same kind would take its first pod, and hold the rest."""
+        of_kind = {ACCELERATOR_LABEL: str(self.row.gke_accelerator)}
+        return of_kind | ({POOL_LABEL: self.pool_names[0]} if self.slices == 1 else {})
 
     @property
     def data_cards(self) -> int:
