@@ -46,7 +46,7 @@ class KubernetesSettings(PodTerms):
     account_annotations: dict[Qualified, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     """Annotations of the pods' service account, like eks.amazonaws.com/role-arn, by which they have a role of AWS."""
     s3_region: Absent[Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]] = None
-    """The region of the buckets of s3://; another server than Amazon's may do without."""
+    """The region of the buckets of s3://; us-east-1 of another server than Amazon's, if it is empty."""
     s3_endpoint: Absent[Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+/?$")]] = None
     """Another server than Amazon's that speaks S3, like https://minio.example.com:9000, as pods and this machine reach
     it; this machine is told by AWS_ENDPOINT_URL_S3 too."""
