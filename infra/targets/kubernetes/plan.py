@@ -23,7 +23,8 @@ def notices(settings: KubernetesSettings, environ: Mapping[str, str]) -> tuple[s
     pods = f"{asked.hosts} pods of {settings.image}, {each} each"
     place = f"cluster {settings.context}, namespace {settings.namespace}: {pods}"
     places = settings.places
-    buckets = sorted({place for place in (places.artifacts_on_hosts, places.runs, places.data) if in_bucket(place)})
+    text = settings.text_place if settings.sources else ""
+    buckets = sorted({each for each in (places.artifacts_on_hosts, places.runs, text) if in_bucket(each)})
     of_google = [place for place in buckets if not in_s3(place)]
     of_s3 = [place for place in buckets if in_s3(place)]
     said = [place]

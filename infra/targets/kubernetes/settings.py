@@ -60,8 +60,6 @@ class KubernetesSettings(PodTerms):
         """On the shared volume, where the stack names no buckets. Text goes where wheels go, below `prepared`."""
         root = self.shared_path or ""
         places = self.placed(f"{root}/artifacts", f"{root}/runs/{self.stack}", f"{root}/data" if root else "")
-        if in_bucket(self.data):
-            return replace(places, data=self.data.strip().rpartition("/")[0])
         return replace(places, data=below(places.artifacts, "prepared")) if in_bucket(places.artifacts) else places
 
     @property
@@ -76,6 +74,11 @@ class KubernetesSettings(PodTerms):
             mounts={str(self.shared_path): str(self.shared_claim)} if mounted else {},
             exclusive_by=self.exclusive_by or "",
         )
+
+    @property
+    def text_place(self) -> str:
+        """What `data` names in a bucket, of any kind that pods read; else where `up` puts the text."""
+        return self.data.strip() if in_bucket(self.data) else super().text_place
 
     @property
     def s3(self) -> S3Terms:
