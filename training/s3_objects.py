@@ -269,9 +269,11 @@ class S3Objects:
         if error.code == 404:
             return S3Error(f"{url} is not there ({answer}); run `pulumi up` again")
         if code in OF_CREDENTIALS:
-            source = self._credentials.source if self._credentials else "this pod"
-            self._credentials = None
-            return S3Error(f"{where} does not accept the credentials of {source} ({answer})")
+            refused, self._credentials = self._credentials, None
+            sentence = (
+                f"{where} does not accept the credentials of {refused.source if refused else 'this pod'} ({answer})"
+            )
+            return S3Error(sentence, is_passing=bool(refused) and refused.expires < float("inf"))
         if error.code == 403:
             return S3Error(
                 f"{url} may not be read ({answer}); this pod's account needs s3:GetObject on arn:aws:s3:::{bucket}/*, "
@@ -299,9 +301,9 @@ def _said(text: str) -> str:
 # --- for bootstrap.sh ---
 
 
-def fetch(objects: S3Objects, url: str, file: Path) -> None:
-    """The whole object into the file. Raises S3Error, or OSError of the disk."""
-    for pause in (*_PAUSES_S, None):
+def fetch(objects: S3Objects, url: str, file: Path, pauses_s: Sequence[float] = _PAUSES_S) -> None:
+    """The whole object into the file, again after each pause. Raises S3Error, or OSError of the disk."""
+    for pause in (*pauses_s, None):
         try:
             with objects.open(url, 0) as answer, file.open("wb") as stream:
                 shutil.copyfileobj(answer, stream, 1 << 20)

@@ -25,7 +25,7 @@ def open_store(uri: str | Path, patience_s: float = PATIENCE_S) -> Store:
         if prefix:
             check_key(prefix)
         if scheme == "s3":
-            from infra.artifacts.s3 import S3Store  # here, because importing Amazon's client costs a third of a second
+            from infra.artifacts.s3 import S3Store  # here, because Amazon's client costs as much as Google's
 
             return S3Store(parts.netloc, prefix, patience_s)
         from infra.artifacts.gcs import GcsStore  # here, because importing Google's client costs half a second

@@ -195,6 +195,11 @@ class Settings(Workload, StackSettings, ABC):
     def places(self) -> Places:
         """Where its files lie: at the target's own places, where the stack names no others."""
 
+    @property
+    def text_place(self) -> str:
+        """Where the run's text lies, or lies below; `data` may name another place of that kind."""
+        return self.places.data
+
     def placed(self, artifacts: str, runs: str, data: str = "") -> Places:
         """`places`, of what a target has where the stack names no other. runs: of this stack."""
         artifacts = self.artifacts or artifacts
@@ -334,7 +339,7 @@ def check(stack: str, values: Mapping[str, Any]) -> StackSettings:
         if not settings.sources and settings.data != SYNTHETIC:
             raise SettingsError("data names no input; write a glob, a directory, `stdlib` or `synthetic`")
         options = settings.data_options.model_fields_set
-        if settings.sources and (problem := data_source.problem(settings.sources, settings.places.data, options)):
+        if settings.sources and (problem := data_source.problem(settings.sources, settings.text_place, options)):
             raise SettingsError(f"data is '{settings.data}' in stacks/Pulumi.{stack}.yaml; {problem}")
     return settings
 

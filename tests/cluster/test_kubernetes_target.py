@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +29,7 @@ from infra.targets.needs import Outcome
 from tests.cluster import without_jobset
 from tests.cluster.emulator import Emulator
 from tests.cluster.jobsets import jobset
+from tests.emulators.s3_server import POD, REGION, S3Server, policy
 from tests.engine.clone import Clone, said
 from tests.engine.project import until
 
@@ -254,3 +258,67 @@ def _half_of_one_is_nobodys(own: OwnCluster, outputs: dict[str, Any]) -> None:
     brought, absent = (job_set_finding(cluster, "default", installs) for installs in (True, False))
     assert (brought.verdict, absent.verdict) == (Outcome.OK, Outcome.WRONG)
     assert without_jobset.there(own.cluster) == []
+
+
+@pytest.fixture
+def s3(own: OwnCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
+    """With a bucket that the operator may write and a pod may read, whose keys the cluster has as a secret."""
+    key, secret = POD
+    own.cluster.kubectl(
+        *("create", "secret", "generic", "aws", f"--from-literal=id={key}", f"--from-literal=secret={secret}")
+    )
+    with S3Server(tmp_path / "s3") as server:
+        server.make_pod_account()
+        server.make_bucket("bucket")
+        server.client().put_bucket_policy(Bucket="bucket", Policy=policy("bucket", "s3:GetObject"))
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        yield server
+    own.cluster.kubectl("delete", "secret", "aws")
+
+
+def as_in_the_pod(own: OwnCluster, place: Path) -> subprocess.CompletedProcess[str]:
+    """What the pods' container runs, here: its script, its variables and no others."""
+    (job_set,), (script,) = own.get("jobsets", OURS), own.get("configmaps", "--selector=slipway-stack")
+    (container,) = job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+    variables = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    for one in container["env"]:
+        if reference := one.get("valueFrom", {}).get("secretKeyRef"):
+            (found,) = [each for each in own.get("secrets") if each["metadata"]["name"] == reference["name"]]
+            variables[one["name"]] = base64.b64decode(found["data"][reference["key"]]).decode()
+    variables |= {"SLIPWAY_ROOT": str(place / "root"), "SLIPWAY_HOST_DIR": str(place / "host")}
+    for name, text in script["data"].items():
+        (place / name).write_text(text)
+    command = ["bash", str(place / Path(container["command"][1]).name)]
+    return subprocess.run(
+        command, env={"PATH": os.environ["PATH"]} | variables, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.sample(0)
+def test_pods_read_in_s3_what_up_has_pushed_there(own: OwnCluster, s3: S3Server, tmp_path: Path) -> None:
+    """The bundle is there, whole. Of wheels there is a list alone, for the real ones have gigabytes."""
+    secrets = {"AWS_ACCESS_KEY_ID": "aws/id", "AWS_SECRET_ACCESS_KEY": "aws/secret"}
+    in_s3 = {"artifacts": "s3://bucket/slipway", "s3_region": REGION, "secret_variables": secrets}
+    own.write(**in_s3, s3_endpoint="https://minio.example.com")
+    elsewhere = own.clone.pulumi("preview", STACK, "--color", "never")
+    assert f"s3_endpoint is https://minio.example.com, but this machine would ask {s3.url}; run" in said(elsewhere)
+
+    own.write(**in_s3, s3_endpoint=s3.url)
+    listing = s3.buckets / "bucket" / "slipway" / wheelhouse_key(_wheelhouse(own))
+    listing.parent.mkdir(parents=True)
+    listing.touch()
+    doctor = own.clone.run("slipway", "doctor", STACK)
+    assert "s3://bucket/slipway is there" in said(doctor), said(doctor)
+    assert (up := own.clone.pulumi("up", STACK, "--color", "never")).returncode == 0, said(up)
+    assert f"pods read s3://bucket/slipway ({s3.url}) with the keys of secret aws" in said(up)
+
+    place = tmp_path / "pod"
+    place.mkdir()
+    started = as_in_the_pod(own, place)
+    (bundle,) = (place / "root" / "bundles").iterdir()
+    assert (bundle / "training" / "s3_objects.py").is_file(), started.stderr
+    assert "has files that bundle" not in started.stderr and "s3://" not in started.stderr
+
+    assert (gone := own.clone.pulumi("destroy", STACK)).returncode == 0, said(gone)
+    assert [path for path in (s3.buckets / "bucket" / "slipway" / "uses").rglob("*") if path.is_file()] == []

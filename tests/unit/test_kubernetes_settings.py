@@ -169,18 +169,21 @@ def test_wheels_and_text_lie_in_s3_and_checkpoints_on_the_volume() -> None:
     )
 
 
-def test_only_what_lies_in_s3_needs_its_keys() -> None:
+def test_only_what_lies_in_s3_needs_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wheels on the volume, text in the bucket of another server, whose keys are in a secret."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://minio.example.com:9000")
     settings = made(
         data=f"s3://texts/here/{CONTENT}",
         training=OWN,
         s3_endpoint="https://minio.example.com:9000",
         secret_variables={"AWS_ACCESS_KEY_ID": "minio/id", "AWS_SECRET_ACCESS_KEY": "minio/secret"},
     )
-    assert (settings.places.artifacts, settings.places.data) == ("/mnt/training/artifacts", "s3://texts/here")
+    assert settings.places.artifacts == "/mnt/training/artifacts"
+    assert settings.places.data == "/mnt/training/data", "what somebody has pushed elsewhere is no place of ours"
     of_gpus = made().group.environment
     assert "NCCL_DEBUG" in of_gpus and not [name for name in of_gpus if name.startswith("AWS_")]
-    assert settings.group.environment == {**of_gpus, "AWS_ENDPOINT_URL_S3": "https://minio.example.com:9000"}
+    minio = {"AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL_S3": "https://minio.example.com:9000"}
+    assert settings.group.environment == {**of_gpus, **minio}
     plan = decide(settings)
     assert plan.spec.data and plan.spec.data.directory == settings.data
     assert "(https://minio.example.com:9000) with the keys of secret minio" in "\n".join(plan.notices)
@@ -195,6 +198,8 @@ def test_this_machine_has_to_push_where_pods_read() -> None:
     assert other_server(minio, {variable: "https://minio:9000"}) is None
     assert other_server(made().s3, {variable: "https://minio:9000"}) is None
     assert str(other_server(minio, {})).endswith(f"would ask Amazon; run `export {variable}=https://minio:9000`")
+    with pytest.raises(SettingsError, match="would ask Amazon; run `export AWS_ENDPOINT_URL_S3=https://minio:9000`"):
+        decide(made(**IN_S3, s3_endpoint="https://minio:9000"))
     assert f"run `unset {variable}`, or write" in str(other_server(amazon, {variable: "https://minio:9000"}))
 
 

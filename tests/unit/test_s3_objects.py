@@ -14,7 +14,7 @@ import pytest
 from botocore.config import Config  # pyright: ignore[reportMissingTypeStubs]
 
 from infra.emulators.http_server import EmulatorHandler, HttpEmulator
-from training.s3_objects import Credentials, S3Error, find_credentials, signed
+from training.s3_objects import Credentials, S3Error, S3Objects, fetch, find_credentials, signed
 
 NOW = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
 SECRET = "secret/+="
@@ -188,3 +188,67 @@ def test_a_token_goes_to_nobody_else(tmp_path: Path) -> None:
 def test_a_pod_without_credentials_is_told_how_it_gets_some() -> None:
     with pytest.raises(S3Error, match="this pod has no credentials of S3; give its service account a role"):
         find_credentials({})
+
+
+# --- reading ---
+
+
+class Busy(HttpEmulator):
+    """A bucket whose answers are those of a list, the last one for ever; and what gives pods credentials, at /keys."""
+
+    def __init__(self, *answers: tuple[int, str, int]) -> None:
+        self.answers = list(answers)
+        self.keys_given = 0
+        super().__init__(_OfBusy)
+
+
+class _OfBusy(EmulatorHandler):
+    def do_GET(self) -> None:  # noqa: N802
+        server = self.server.owner
+        assert isinstance(server, Busy)
+        if self.path == "/keys":
+            server.keys_given += 1
+            keys = {"AccessKeyId": "key", "SecretAccessKey": "secret", "Token": "token", "Expiration": SOON}
+            self.send(200, {}, json.dumps(keys).encode())
+            return
+        code, text, length = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
+        self.send(code, {}, text.encode(), length)
+
+
+WHOLE, CUT = (200, "content", 7), (200, "con", 7)
+SLOW = (503, "<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>", 85)
+EXPIRED = (400, "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>", 90)
+
+
+def fetched(server: Busy, file: Path) -> str:
+    environ = {
+        "AWS_ENDPOINT_URL_S3": server.url,
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{server.url}/keys",
+        "AWS_REGION": "us-east-1",
+    }
+    fetch(S3Objects(environ), "s3://bucket/key", file, pauses_s=(0, 0))
+    return file.read_text()
+
+
+def test_what_passes_is_asked_for_again(tmp_path: Path) -> None:
+    with Busy(SLOW, CUT, WHOLE) as server:
+        assert fetched(server, tmp_path / "file") == "content"
+        assert server.keys_given == 1
+
+
+def test_credentials_that_end_meanwhile_are_had_anew(tmp_path: Path) -> None:
+    with Busy(EXPIRED, WHOLE) as server:
+        assert fetched(server, tmp_path / "file") == "content"
+        assert server.keys_given == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (SLOW, "s3://bucket/key: http://.* answers 503 SlowDown: Please reduce your request rate$"),
+        (CUT, "^s3://bucket/key (broke off at byte 3 of 7|cannot be read: IncompleteRead)"),
+    ],
+)
+def test_what_does_not_pass_is_said(tmp_path: Path, answer: tuple[int, str, int], sentence: str) -> None:
+    with Busy(answer) as server, pytest.raises(S3Error, match=sentence):
+        fetched(server, tmp_path / "file")

@@ -32,6 +32,7 @@ from infra.stack_file.settings import SettingsError
 from infra.targets.local.settings import LocalSettings
 from infra.targets.tpu_vm.declare import slice_args
 from infra.targets.tpu_vm.settings import TpuVmSettings
+from tests.emulators.s3_server import S3Server
 from tests.unit.test_prepared_data import RECORDS, TOKENS, prepared
 from tests.unit.test_settings import check, values
 from tests.unit.test_tpu_vm_settings import made
@@ -110,6 +111,25 @@ def test_a_push_that_breaks_off_leaves_nothing_that_hosts_take_for_whole(server:
         server.faults.clear()
     _, again = pushed(directory)
     assert again.present >= 1 and again.present + again.uploaded == 4
+
+
+@pytest.mark.long
+def test_text_is_pushed_to_s3_and_found_there(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with S3Server(tmp_path / "s3") as server:
+        server.make_bucket("bucket")
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        done = CliRunner().invoke(app, ["data", "push", str(directory), "s3://bucket/prepared"])
+        url = f"s3://bucket/prepared/{directory.name}"
+        assert done.exit_code == 0 and f"a stack trains on it with `slipway:data: {url}`" in done.output
+        assert f"AWS_ENDPOINT_URL_S3 is {server.url}: buckets of s3:// are that server's" in done.output
+        new = dataclasses.replace(inputs(directory, str(directory)), directory=url)
+        PreparedDataResource().create(call(), new)
+        assert read(new) is not None
+        (server.buckets / "bucket" / "prepared" / directory.name / SHARD).unlink()
+        assert read(new) is None, "a shard that is lost is drift"
+        service = PreparedDataResource().service(vars(new))
+        assert service is not None and (service.name, service.real) == (server.url, "s3.amazonaws.com")
 
 
 def test_a_damaged_shard_is_not_pushed(server: ObjectStore, directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ class Kubernetes(PaidContract["KubernetesSettings", "TrainingPlan[KubernetesSett
     def notices(self, settings: KubernetesSettings, spec: RunSpec | None) -> tuple[str, ...]:
         from infra.targets.kubernetes import plan
 
-        return plan.notices(settings, spec)
+        return plan.notices(settings, spec, os.environ)
 
     def on_this_machine(self, settings: KubernetesSettings) -> Sequence[Finding]:
         from infra.targets.kubernetes import doctor

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from infra.components.job_set_inputs import job_set_inputs
 from infra.components.prepared_run import prepared_run_args
 from infra.names import stack_label
@@ -13,20 +11,13 @@ from infra.pods.pod_group import JobKind, Manifest
 from infra.pods.run_manifests import run_manifests
 from infra.preview.stack_plan import TrainingPlan
 from infra.providers.inputs import StackGuardInputs
-from infra.targets.errors import TargetError
-from infra.targets.kubernetes import s3_rules
 from infra.targets.kubernetes.component import ClusterRun, ClusterRunArgs
 from infra.targets.kubernetes.settings import KubernetesSettings
 
 
 def declare(plan: TrainingPlan[KubernetesSettings]) -> None:
-    """Declare the stack's resources.
-
-    Raises TargetError for what its pods name and the cluster does not have, and where this machine's S3 is another.
-    """
+    """Declare the stack's resources. Raises TargetError for what its pods name and the cluster does not have."""
     settings = plan.settings
-    if problem := s3_rules.other_server(settings.s3, os.environ):
-        raise TargetError(problem)
     manifests = run_manifests(settings, plan.software)
     has_job_set = _checked(settings, manifests[-1])
     args = ClusterRunArgs(

@@ -29,7 +29,7 @@ def _of_s3(settings: KubernetesSettings) -> Iterator[Finding]:
     if problem := s3_rules.other_server(settings.s3, os.environ):
         yield wrong("s3", problem)
         return
-    for place in sorted({settings.places.artifacts, settings.places.data}):
+    for place in sorted({settings.places.artifacts, settings.text_place if settings.sources else ""}):
         if in_s3(place):
             try:
                 open_store(place, _PATIENCE_S).has("wheelhouses/any")

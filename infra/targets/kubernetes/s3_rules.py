@@ -13,6 +13,7 @@ from infra.targets.places import S3_ENDPOINT, in_s3
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_REGION = "us-east-1"  # which servers other than Amazon's take for theirs
 # Orbax 0.12.8 makes a path of each location but gs:// (orbax/checkpoint/_src/serialization/tensorstore_utils.py,
 # _use_gcs_driver and _normalize_path): tests/training/test_s3_checkpoints.py notices the release that does not.
 _NO_CHECKPOINTS = (
@@ -40,9 +41,10 @@ class S3Terms:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of pods, spelled as any of Amazon's clients reads it."""
-        said = {"AWS_REGION": self.region, S3_ENDPOINT: self.endpoint} if self.is_used else {}
-        return {name: value for name, value in said.items() if value}
+        """Of pods, spelled as any of Amazon's clients reads it. EKS would add its own region where none is said."""
+        if not self.is_used:
+            return {}
+        return {"AWS_REGION": self.region or _REGION} | ({S3_ENDPOINT: self.endpoint} if self.endpoint else {})
 
     @property
     def account(self) -> str:

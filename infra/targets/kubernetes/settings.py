@@ -46,7 +46,7 @@ class KubernetesSettings(PodTerms):
     account_annotations: dict[Qualified, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     """Annotations of the pods' service account, like eks.amazonaws.com/role-arn, by which they have a role of AWS."""
     s3_region: Absent[Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]] = None
-    """The region of the buckets of s3://; another server than Amazon's may do without."""
+    """The region of the buckets of s3://; us-east-1 of another server than Amazon's, if it is empty."""
     s3_endpoint: Absent[Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+/?$")]] = None
     """Another server than Amazon's that speaks S3, like https://minio.example.com:9000, as pods and this machine reach
     it; this machine is told by AWS_ENDPOINT_URL_S3 too."""
@@ -66,8 +66,6 @@ class KubernetesSettings(PodTerms):
         """On the shared volume, where the stack names no buckets. Text goes where wheels go, below `prepared`."""
         root = self.shared_path or ""
         places = self.placed(f"{root}/artifacts", f"{root}/runs/{self.stack}", f"{root}/data" if root else "")
-        if in_bucket(self.data):
-            return replace(places, data=self.data.strip().rpartition("/")[0])
         return replace(places, data=below(places.artifacts, "prepared")) if in_bucket(places.artifacts) else places
 
     @property
@@ -83,6 +81,11 @@ class KubernetesSettings(PodTerms):
             mounts={str(self.shared_path): str(self.shared_claim)} if mounted else {},
             exclusive_by=self.exclusive_by or "",
         )
+
+    @property
+    def text_place(self) -> str:
+        """What `data` names in a bucket, of any kind that pods read; else where `up` puts the text."""
+        return self.data.strip() if in_bucket(self.data) else super().text_place
 
     @property
     def s3(self) -> S3Terms:
