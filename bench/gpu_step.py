@@ -4,6 +4,8 @@ Needs what hosts with GPUs install (training/locks/pylock.gpu-stable.toml) and o
 H200: no test and no bench of this repository has one. What it writes is infra/preview/fit/measured_h200.json, by which
 `slipway fit --judge` judges the compiler's count of memory and the roofline. Each case is a process of its own.
 """
+# pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false
 
 from __future__ import annotations
 

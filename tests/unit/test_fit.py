@@ -386,8 +386,9 @@ def test_a_stack_that_costs_nothing_is_judged_too_where_its_platform_has_a_judge
     with pytest.raises(SettingsError, match=r"llama3.1-8b fits is unknown: not compiled yet; run `slipway fit v6e-32`"):
         decide(OwnMachine(**values | {"training": larger}), buying=True)
     assert decide(OwnMachine(**values | {"training": larger, "fit": "unchecked"}), buying=True)
+    of_gpus: dict[str, Any] = values | {"accelerator": "h100-1"}
     with pytest.raises(SettingsError, match=r"llama3.1-8b fits is unknown: not compiled yet; run `slipway fit v6e-32`"):
-        decide(OwnMachine(**values | {"accelerator": "h100-1"}), buying=True)
+        decide(OwnMachine(**of_gpus), buying=True)
     assert not any("fit:" in notice for notice in decide(from_file("local"), buying=True).notices)
 
 

@@ -10,14 +10,13 @@ from infra import hardware
 from infra.preview.fit.train_step import of_accelerator
 from infra.runs import run_plan
 from infra.stack_file import gpu_attention
-from infra.stack_file.settings import DataOptions, SettingsError, Workload, check_training
+from infra.stack_file.settings import SettingsError, Workload, check_training
 
 
 def workload(accelerator: str, data: str, **training: Any) -> Workload:
-    return Workload(
-        stack="s", accelerator=accelerator, steps=10, data=data, data_options=DataOptions(),
-        training={"model_name": "llama2-7b", "per_device_batch_size": 1} | training,
-    )  # fmt: skip
+    model = {"model_name": "llama2-7b", "per_device_batch_size": 1}
+    values: dict[str, Any] = {"stack": "s", "accelerator": accelerator, "steps": 10, "data": data}
+    return Workload.model_validate(values | {"training": model | training})
 
 
 @pytest.mark.parametrize(

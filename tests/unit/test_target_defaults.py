@@ -62,8 +62,10 @@ def test_a_verb_that_a_targets_hosts_leave_out_is_a_sentence(verb: str, ask: Cal
 
 
 def test_a_target_that_leaves_its_hosts_out_says_what_shows_them() -> None:
+    local = registry.of(Target.LOCAL)
+    assert isinstance(local, TrainingContract)
     with pytest.raises(NotOfferedError, match=r"pulumi preview --stack s --diff"):
-        TrainingContract.hosts(registry.of(Target.LOCAL), "s")
+        TrainingContract.hosts(local, "s")
 
 
 def test_hosts_without_metrics_still_say_how_the_run_ended_and_where_it_lies() -> None:
