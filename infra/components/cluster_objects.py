@@ -26,11 +26,13 @@ def declare_objects(
     after: Sequence[pulumi.Resource],
     cluster: pulumi.ProviderResource,
     identity: pulumi.Output[str],
+    in_order: bool = True,
 ) -> list[pulumi.Resource]:
-    """Declare each after those before it and after `after`, labelled with the state's identity; returns them."""
+    """Declare each after `after` and, in_order, those before it, labelled with the state's identity; returns them."""
     made: list[pulumi.Resource] = list(after)
     for manifest in manifests:
-        options = pulumi.ResourceOptions(parent=parent, depends_on=list(made), provider=cluster)
+        before = list(made) if in_order else list(after)
+        options = pulumi.ResourceOptions(parent=parent, depends_on=before, provider=cluster)
         if manifest["kind"] in _PODS:
             # Pulumi's plugin does not see that hardly anything of these may change, and names are fixed.
             options.replace_on_changes, options.delete_before_replace = ["spec"], True

@@ -91,7 +91,7 @@ class GkeCluster(pulumi.ComponentResource):
         objects: list[pulumi.Resource] = []
         if training and reached:
             told = [system, *served, *networks]
-            objects = declare_objects(args.node_objects, self, told, reached, guard.identity)
+            objects = declare_objects(args.node_objects, self, told, reached, guard.identity, in_order=False)
         before = [system, *served, *networks, *objects]
         pools = [self._slice_pool(pool, cluster, before, existing) for pool in args.pools]
         if training and reached:
