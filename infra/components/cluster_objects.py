@@ -27,14 +27,16 @@ def declare_objects(
     cluster: pulumi.ProviderResource,
     identity: pulumi.Output[str],
     job_sets: pulumi.Output[str] | None = None,
+    in_order: bool = True,
 ) -> list[pulumi.Resource]:
-    """Declare each after those before it and after `after`, labelled with the state's identity; returns them.
+    """Declare each after `after` and, in_order, those before it, labelled with the state's identity; returns them.
 
     job_sets: the version of JobSet where it has yet to be installed. Until it is known, a preview can try none of them.
     """
     made: list[pulumi.Resource] = list(after)
     for manifest in manifests:
-        options = pulumi.ResourceOptions(parent=parent, depends_on=list(made), provider=cluster)
+        before = list(made) if in_order else list(after)
+        options = pulumi.ResourceOptions(parent=parent, depends_on=before, provider=cluster)
         if manifest["kind"] in _PODS:
             # Pulumi's plugin does not see that hardly anything of these may change, and names are fixed.
             options.replace_on_changes, options.delete_before_replace = ["spec"], True

@@ -89,7 +89,8 @@ class GkeCluster(pulumi.ComponentResource):
         ready = [system, *([job_set] if job_set else [])]  # no accelerator is bought that JobSet would let stand idle
         objects: list[pulumi.Resource] = []
         if reached:
-            objects = declare_objects(args.node_objects, self, [*ready, *networks], reached, guard.identity)
+            told = [*ready, *networks]
+            objects = declare_objects(args.node_objects, self, told, reached, guard.identity, in_order=False)
         before = [*ready, *networks, *objects]
         pools = [self._slice_pool(pool, cluster, before, existing) for pool in args.pools]
         if training and reached:

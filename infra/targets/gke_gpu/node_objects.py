@@ -23,7 +23,7 @@ _API_VERSION, _PARAMETERS = "networking.gke.io/v1", "GKENetworkParamSet"
 
 
 def node_objects(settings: GkeGpuSettings, networks: Sequence[DataNetwork]) -> list[Manifest]:
-    """In the order in which they are made."""
+    """None waits for another: controllers of the cluster find what belongs together."""
     labels = names.labels(settings.owner, settings.stack)
     found = [
         *_networks(networks),
