@@ -49,6 +49,7 @@ class HostStatus:
     loss: float | None = None
     heldout_loss: float | None = None
     tokens_per_s: float | None = None
+    tflops_per_s: float | None = None  # of the model, a device, by MaxText's formula: causal attention counts half
     eta_s: float | None = None
     first_step_at: float | None = None
     resumed_from: int | None = None

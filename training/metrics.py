@@ -108,6 +108,7 @@ class Progress:
     pace: Pace = field(default_factory=lambda: Pace(LEAST_WINDOW_S))
     judge: LossJudge = field(default_factory=lambda: LossJudge(FINITE))
     stop_reason: str | None = None
+    _tflops_per_step: float | None = None  # of a device
     _evaluation_began: float | None = None
 
     def log_record(self, message: str, at: float, lived: float = 0.0) -> None:
@@ -124,6 +125,7 @@ class Progress:
                 step=completed,
                 first_step_at=self.status.first_step_at or at,
                 tokens_per_s=self.speed.tokens_per_s,
+                tflops_per_s=self._tflops_per_s(),
                 eta_s=self.speed.seconds_for(self.status.steps - completed),
             )
         elif found := _STOPPED.search(message):
@@ -142,11 +144,17 @@ class Progress:
             self.pace.ended(Activity.EVALUATION, lived)
             self._evaluation_began = None
 
+    def _tflops_per_s(self) -> float | None:
+        """By the same wall time as tokens: MaxText's own `per_device_tflops_per_sec` is by when it was handed on."""
+        step_s = self.speed.seconds_for(1)
+        return self._tflops_per_step / step_s if self._tflops_per_step and step_s else None
+
     def metrics_lines(self, lines: Sequence[dict[str, Any]]) -> None:
         self.judge.lines(lines)
         for line in lines:
             if "learning/loss" in line:
                 self.status = replace(self.status, loss=line["learning/loss"])
+                self._tflops_per_step = line.get("perf/per_device_tflops")
             else:
                 self.status = replace(self.status, heldout_loss=line["eval/avg_loss"])
 

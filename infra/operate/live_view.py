@@ -91,6 +91,8 @@ def summary(hosts: Hosts, status: StackStatus, width: int) -> Text:
         first, last = run_losses.train[0][1], run_losses.train[-1][1]
         speed = status.hosts[0].tokens_per_s
         at_speed = f", {speed:,.0f} tokens/s" if speed is not None else ""
+        if (mfu := status.hosts[0].mfu) is not None:
+            at_speed += f", MFU {mfu:.1%}"
         lines += ["", draw(run_losses, width), "", f"training loss {first:.3f} -> {last:.3f} nats per token{at_speed}"]
     lines += [
         "",

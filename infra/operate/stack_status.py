@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from infra.sentences import SentenceError
+from infra.stack_file.settings import Settings, SettingsError, any_from_file
 from infra.targets.hosts import Hosts, HostView
 from infra.targets.phases import ABSENT, BY_WEIGHT, ENDED_EARLY
 
@@ -51,11 +52,27 @@ def stack_status(stack: str, hosts: Sequence[HostView]) -> StackStatus:
 def status_of(hosts: Hosts) -> StackStatus:
     """As the hosts are now; of a stack that has none, as the run's record has those that are gone."""
     if views := hosts.states():
-        return stack_status(hosts.stack, views)
+        peak = _peak_tflops(hosts.stack)
+        return stack_status(hosts.stack, [_with_mfu(view, peak) for view in views])
     try:
         return replace(stack_status(hosts.stack, hosts.left_behind()), phase=ABSENT)
     except SentenceError as error:
         return replace(stack_status(hosts.stack, ()), unread=str(error))
+
+
+def _peak_tflops(stack: str) -> float | None:
+    """Of one device, dense bf16; None where no source says it, or the stack has no file any more."""
+    try:
+        settings = any_from_file(stack)
+    except SettingsError:
+        return None
+    if not isinstance(settings, Settings) or settings.row.peak_bf16_tflops is None:
+        return None
+    return settings.row.peak_bf16_tflops / settings.row.devices_per_chip
+
+
+def _with_mfu(host: HostView, peak: float | None) -> HostView:
+    return host if peak is None or host.tflops_per_s is None else replace(host, mfu=host.tflops_per_s / peak)
 
 
 def _flat(host: HostView) -> dict[str, object]:
@@ -70,6 +87,8 @@ def cells(host: HostView) -> tuple[str, ...]:
     step = f"step {host.step}/{host.steps}" if host.step is not None else ""
     loss = f"loss {host.loss:.3f}" if host.loss is not None else ""
     speed = f"{host.tokens_per_s:,.0f} tokens/s" if host.tokens_per_s is not None else ""
+    if host.mfu is not None:
+        speed += f", {host.tflops_per_s:,.0f} TFLOP/s a device, MFU {host.mfu:.0%}"
     eta = f"ETA {duration(host.eta_s)}" if host.eta_s is not None else ""
     if host.still_since is not None:
         eta = f"nothing has ended since {datetime.fromtimestamp(host.still_since):%H:%M:%S}"

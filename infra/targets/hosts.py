@@ -21,6 +21,8 @@ from training.run_spec import RunSpec
 class HostView:
     """One host. `step` of `steps` are done; speeds are of the whole run, in tokens of the global batch per second.
 
+    `tflops_per_s` is the model's FLOPs of one device; `mfu` is that over the device's bf16 peak, where a source says it.
+
     `index` counts over all slices. `phase` is the host's own word, or `lost`. `age_s` is the time since its last word,
     or since its start where it has not spoken yet. `still_since`: when anything last ended in a training that may be
     standing still, in seconds since the epoch. `saved`: steps in the newest checkpoint. `started_by`: who ran `up`,
@@ -38,6 +40,8 @@ class HostView:
     steps: int | None = None
     loss: float | None = None
     tokens_per_s: float | None = None
+    tflops_per_s: float | None = None
+    mfu: float | None = None
     eta_s: float | None = None
     still_since: float | None = None
     saved: int | None = None
@@ -52,7 +56,9 @@ class HostView:
         """With how far its training is, by its own word."""
         if status is None:
             return self
-        progress = {name: getattr(status, name) for name in ("step", "steps", "loss", "tokens_per_s", "saved")}
+        progress = {
+            name: getattr(status, name) for name in ("step", "steps", "loss", "tokens_per_s", "tflops_per_s", "saved")
+        }
         now = {name: getattr(status, name) for name in ("eta_s", "still_since")} if self.running else {}
         return replace(self, **progress, **now)
 

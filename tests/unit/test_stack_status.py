@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -13,9 +14,9 @@ import pytest
 from rich.console import Console
 
 from infra.operate.live_view import follow, summary
-from infra.operate.stack_status import cells, duration, losses, stack_status
+from infra.operate.stack_status import cells, duration, losses, stack_status, status_of
 from infra.paths import StackPaths
-from infra.targets.hosts import HostView, below
+from infra.targets.hosts import Hosts, HostView, below
 from infra.targets.local import host_directory
 from infra.targets.local.hosts import LocalHosts
 from infra.targets.phases import ABSENT
@@ -75,6 +76,35 @@ def test_a_host_line() -> None:
     assert duration(7500) == "2h05m"
 
 
+class OfOneHost(Hosts):
+    """Whose only host is given."""
+
+    def __init__(self, stack: str, view: HostView) -> None:
+        super().__init__(stack)
+        self._view = view
+
+    def states(self) -> Sequence[HostView]:
+        return [self._view]
+
+    def run_spec(self) -> RunSpec | None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("stack", "said"),
+    [
+        ("v6e-32", "7,000 tokens/s, 459 TFLOP/s a device, MFU 50%"),  # 918 of a chip
+        ("gke-tpu7x-8", "7,000 tokens/s, 459 TFLOP/s a device, MFU 40%"),  # 2,307 of a chip, which has two devices
+        ("eks-h100-2", "7,000 tokens/s, 459 TFLOP/s a device, MFU 46%"),
+        ("local", "7,000 tokens/s"),  # of a processor no source says a peak
+        ("no-such-stack", "7,000 tokens/s"),
+    ],
+)
+def test_a_host_that_says_its_flops_has_an_mfu_by_the_peak_of_its_stacks_row(stack: str, said: str) -> None:
+    (view,) = status_of(OfOneHost(stack, dataclasses.replace(HOST, tflops_per_s=459.0))).hosts
+    assert cells(view)[5] == said
+
+
 def test_a_host_in_which_nothing_ends_says_since_when_and_no_eta() -> None:
     still = dataclasses.replace(HOST, eta_s=61.0, still_since=datetime(2026, 11, 25, 3, 4, 5).timestamp())
     assert cells(still)[6] == "nothing has ended since 03:04:05"
@@ -89,7 +119,8 @@ def test_what_would_be_lost_now_is_said_of_a_host_that_trains() -> None:
 def test_json_has_each_hosts_fields_and_what_its_target_alone_knows_side_by_side() -> None:
     (row,) = json.loads(json.dumps(stack_status("s", [HOST]).to_json()))["hosts"]
     known = {"index", "phase", "step", "steps", "loss", "tokens_per_s", "eta_s", "pid", "reason"}  # since 0.1.0
-    assert row.keys() == known | {"slice", "name", "bundle", "age_s", "still_since", "saved", "started_by"}
+    later = {"slice", "name", "bundle", "age_s", "still_since", "saved", "started_by", "tflops_per_s", "mfu"}
+    assert row.keys() == known | later
     assert (row["pid"], row["eta_s"], row["age_s"]) == (42, 61, 1.5)
 
 
