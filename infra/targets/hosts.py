@@ -21,7 +21,7 @@ from training.run_spec import RunSpec
 class HostView:
     """One host. `step` of `steps` are done; speeds are of the whole run, in tokens of the global batch per second.
 
-    `tflops_per_s` is the model's FLOPs of one device; `mfu` is that over the device's bf16 peak, where a source says it.
+    `tflops_per_s` is the model's FLOPs of one device, `mfu` that over the device's bf16 peak, where a source says it.
 
     `index` counts over all slices. `phase` is the host's own word, or `lost`. `age_s` is the time since its last word,
     or since its start where it has not spoken yet. `still_since`: when anything last ended in a training that may be
