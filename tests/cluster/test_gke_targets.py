@@ -159,7 +159,7 @@ def test_two_hosts_of_gpus_get_their_cards_and_daemons_and_leave_nothing(cloud: 
     _life_of_gpus(cloud, OF_GPUS, 2)
 
 
-@pytest.mark.sample(0)  # two hosts show the same in a third of the time
+@pytest.mark.sample(0)  # two hosts show the same with fewer objects
 def test_32_hosts_of_gpus_get_their_cards_and_daemons_and_leave_nothing(cloud: Cloud) -> None:
     _life_of_gpus(cloud, "gke-a3-mega-32", 32)
 
