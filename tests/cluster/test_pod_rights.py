@@ -31,7 +31,7 @@ def declared(namespace: str) -> list[Manifest]:
     group = PodGroup(
         NAME, namespace, "rights", 1, 2, "python:3.12", ACCOUNT, "gs://bucket", "0" * 16, {"nvidia.com/gpu": 8}
     )
-    *others, pods = manifests(group, (TRAINING / "bootstrap.sh").read_text())
+    *others, pods = manifests(group, {"bootstrap.sh": (TRAINING / "bootstrap.sh").read_text()})
     return [*others, {**pods, "spec": {**pods["spec"], "suspend": True}}]
 
 
