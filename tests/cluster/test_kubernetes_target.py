@@ -52,6 +52,8 @@ class OwnCluster:
         settings = {
             "context": self.context,
             "accelerator": "a3-mega-2",
+            "gpu_network": "none",  # whose Networks only GKE's clusters have
+            "fit": "unchecked",  # nobody has compiled for it, and nothing trains
             "shared_path": str(self.shared),
             "exclusive_by": POOL,
             "owner": "ada@example.com",

@@ -231,9 +231,9 @@ def test_what_cannot_be_read_stops_before_anything_is_deleted(clone: Clone, stor
     assert len(refused.stderr.strip().splitlines()) == 1
     assert list(open_store(store).keys()) == before
 
-    elsewhere = clone.run("slipway", "gc", "s3://bucket", "--delete")
+    elsewhere = clone.run("slipway", "gc", "azblob://bucket", "--delete")
     assert (elsewhere.returncode, elsewhere.stdout) == (2, "")
     assert elsewhere.stderr == (
-        "error: 's3://bucket' is not an artifact store; allowed are a directory, file:///directory and"
-        " gs://bucket[/prefix]\n"
+        "error: 'azblob://bucket' is not an artifact store; allowed are a directory, file:///directory,"
+        " gs://bucket[/prefix] and s3://bucket[/prefix]\n"
     )
