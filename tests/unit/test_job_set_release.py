@@ -96,7 +96,7 @@ def test_the_version_that_is_there_is_what_its_image_is_tagged_with(image: str, 
 
 def test_a_jobset_that_knows_what_we_use_is_used_and_an_older_one_is_refused_by_the_field() -> None:
     """v0.9.1 has no patterns of messages (its changelog: new in 0.10), by which hopeless ends are told."""
-    used = job_set_release.used_fields(job_set(TWO, "true"))
+    used = job_set_release.used_fields(job_set(TWO, {"bootstrap.sh": "true"}))
     assert "spec.replicatedJobs.template" in used and not any("containers" in each for each in used)
     new = definition("onJobFailureReasons", "onJobFailureMessagePatterns", "somethingNewer")
     assert job_set_release.too_old(new, None, used) == ""
