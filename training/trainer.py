@@ -33,7 +33,16 @@ from etils import epath
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from training import checkpoints, compiled_programs, last_step, maxtext_imports, notice, paces, text_readers
+from training import (
+    checkpoints,
+    compiled_programs,
+    last_step,
+    maxtext_imports,
+    notice,
+    paces,
+    sync_point,
+    text_readers,
+)
 from training.bucket_clients import limit_retries
 from training.checkpoints import completed_steps, is_remote, set_aside
 from training.data.host_copy import forget_damaged
@@ -294,6 +303,7 @@ def _train(plan: Plan, observer: Observer, readers: int) -> None:
     if is_remote(plan.checkpoints):
         limit_retries(plan.standstill_s)
     last_step.record(plan.steps)
+    sync_point.ask_in_order()
     base = Path(sys.modules["maxtext"].__path__[0]) / "configs" / "base.yml"
     try:
         config, recorder = train.initialize(["", str(base), *command_line(plan.maxtext)])
