@@ -1,8 +1,8 @@
 """The step after which a stopped run saves, which JAX finds by what each host asks: asked in the order of steps.
 
-JAX notes the step that it was last asked about, and lets all hosts save at the one after the furthest. Orbax asks too, in
-a thread of its own, about the step whose save has just ended, which is some steps back. A stop that came then was to be
-obeyed at a step that had gone by: the run trained on, the platform's notice ran out, and what was not saved was lost.
+JAX notes the step that it was last asked about, and lets all hosts save at the one after the furthest. Orbax asks too,
+in a thread of its own, about the step whose save has just ended, which is some steps back. A stop that came then was to
+be obeyed at a step that had gone by: the run trained on, the platform's notice ran out, and what was not saved was lost.
 Owns that only who trains asks JAX. Refuses to own what follows of the answer (MaxText, training/last_step.py).
 """
 

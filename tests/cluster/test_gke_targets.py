@@ -159,6 +159,7 @@ def test_each_stack_ends_with_a_jobset_that_is_admitted_and_leaves_nothing(cloud
     assert (cloud.get("jobsets", OURS), cloud.pools_of_nodes()) == ([], {})
 
 
+@pytest.mark.sample(0)  # tests/engine/test_gke.py has its engine, test_each_stack_... a cluster of TPUs
 def test_two_hosts_of_gpus_get_their_cards_and_daemons_and_leave_nothing(cloud: Cloud) -> None:
     _life_of_gpus(cloud, OF_GPUS, 2)
 
