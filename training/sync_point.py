@@ -2,7 +2,7 @@
 
 JAX notes the step that it was last asked about, and lets all hosts save at the one after the furthest. Orbax asks too,
 in a thread of its own, about the step whose save has just ended, which is some steps back. A stop that came then was to
-be obeyed at a step that had gone by: the run trained on, the platform's notice ran out, and what was not saved was lost.
+be obeyed at a step that had gone by: the run trained on, its notice ran out, and what was not saved was lost.
 Owns that only who trains asks JAX. Refuses to own what follows of the answer (MaxText, training/last_step.py).
 """
 
