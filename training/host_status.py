@@ -49,7 +49,6 @@ class HostStatus:
     loss: float | None = None
     heldout_loss: float | None = None
     tokens_per_s: float | None = None
-    tflops_per_s: float | None = None  # of the model, a device, by MaxText's formula: causal attention counts half
     eta_s: float | None = None
     first_step_at: float | None = None
     resumed_from: int | None = None
@@ -60,6 +59,7 @@ class HostStatus:
     at: str | None = None  # what the training is at, in a few words
     cause: str | None = None  # of its end: training/endings.py
     bad: dict[str, Any] | None = None  # by which its numbers went bad: training/loss_judge.py
+    tflops_per_s: float | None = None  # of the model, a device, by MaxText's formula: causal attention counts half
 
     def ended(self, code: ExitCode, reason: str, cause: str | None = None) -> HostStatus:
         """The status of a start that ends now."""

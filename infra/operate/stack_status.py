@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from infra.sentences import SentenceError
-from infra.stack_file.settings import Settings, SettingsError, any_from_file
 from infra.targets.hosts import Hosts, HostView
 from infra.targets.phases import ABSENT, BY_WEIGHT, ENDED_EARLY
 
@@ -52,16 +51,26 @@ def stack_status(stack: str, hosts: Sequence[HostView]) -> StackStatus:
 def status_of(hosts: Hosts) -> StackStatus:
     """As the hosts are now; of a stack that has none, as the run's record has those that are gone."""
     if views := hosts.states():
-        peak = _peak_tflops(hosts.stack)
-        return stack_status(hosts.stack, [_with_mfu(view, peak) for view in views])
+        return stack_status(hosts.stack, _with_mfu(hosts, views))
     try:
         return replace(stack_status(hosts.stack, hosts.left_behind()), phase=ABSENT)
     except SentenceError as error:
         return replace(stack_status(hosts.stack, ()), unread=str(error))
 
 
+def _with_mfu(hosts: Hosts, views: Sequence[HostView]) -> Sequence[HostView]:
+    """By the peak of the stack's accelerator, of which processors have none."""
+    spec = hosts.run_spec()
+    if spec is None or spec.platform == "cpu" or not any(view.tflops_per_s for view in views):
+        return views
+    peak = _peak_tflops(hosts.stack)
+    return [replace(view, mfu=view.tflops_per_s / peak) if view.tflops_per_s and peak else view for view in views]
+
+
 def _peak_tflops(stack: str) -> float | None:
     """Of one device, dense bf16; None where no source says it, or the stack has no file any more."""
+    from infra.stack_file.settings import Settings, SettingsError, any_from_file  # on demand: they cost 0.2 s
+
     try:
         settings = any_from_file(stack)
     except SettingsError:
@@ -69,10 +78,6 @@ def _peak_tflops(stack: str) -> float | None:
     if not isinstance(settings, Settings) or settings.row.peak_bf16_tflops is None:
         return None
     return settings.row.peak_bf16_tflops / settings.row.devices_per_chip
-
-
-def _with_mfu(host: HostView, peak: float | None) -> HostView:
-    return host if peak is None or host.tflops_per_s is None else replace(host, mfu=host.tflops_per_s / peak)
 
 
 def _flat(host: HostView) -> dict[str, object]:

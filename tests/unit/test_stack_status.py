@@ -79,29 +79,35 @@ def test_a_host_line() -> None:
 class OfOneHost(Hosts):
     """Whose only host is given."""
 
-    def __init__(self, stack: str, view: HostView) -> None:
+    def __init__(self, stack: str, view: HostView, platform: str) -> None:
         super().__init__(stack)
-        self._view = view
+        self._view, self._platform = view, platform
 
     def states(self) -> Sequence[HostView]:
         return [self._view]
 
     def run_spec(self) -> RunSpec | None:
-        return None
+        return RunSpec(self.stack, "run", self._platform, 1, 1, 8, 10, "gs://ours", None, {})
 
 
 @pytest.mark.parametrize(
-    ("stack", "said"),
+    ("stack", "platform", "said"),
     [
-        ("v6e-32", "7,000 tokens/s, 459 TFLOP/s a device, MFU 50%"),  # 918 of a chip
-        ("gke-tpu7x-8", "7,000 tokens/s, 459 TFLOP/s a device, MFU 40%"),  # 2,307 of a chip, which has two devices
-        ("eks-h100-2", "7,000 tokens/s, 459 TFLOP/s a device, MFU 46%"),
-        ("local", "7,000 tokens/s"),  # of a processor no source says a peak
-        ("no-such-stack", "7,000 tokens/s"),
+        ("v6e-32", "tpu", "7,000 tokens/s, 459 TFLOP/s a device, MFU 50%"),  # 918 of a chip
+        (
+            "gke-tpu7x-8",
+            "tpu",
+            "7,000 tokens/s, 459 TFLOP/s a device, MFU 40%",
+        ),  # 2,307 of a chip, which has two devices
+        ("eks-h100-2", "gpu", "7,000 tokens/s, 459 TFLOP/s a device, MFU 46%"),
+        ("local", "cpu", "7,000 tokens/s"),  # of a processor no source says a peak
+        ("no-such-stack", "tpu", "7,000 tokens/s"),
     ],
 )
-def test_a_host_that_says_its_flops_has_an_mfu_by_the_peak_of_its_stacks_row(stack: str, said: str) -> None:
-    (view,) = status_of(OfOneHost(stack, dataclasses.replace(HOST, tflops_per_s=459.0))).hosts
+def test_a_host_that_says_its_flops_has_an_mfu_by_the_peak_of_its_stacks_row(
+    stack: str, platform: str, said: str
+) -> None:
+    (view,) = status_of(OfOneHost(stack, dataclasses.replace(HOST, tflops_per_s=459.0), platform)).hosts
     assert cells(view)[5] == said
 
 
