@@ -1,6 +1,6 @@
 """`python -m training.model_shapes > training/model_shapes.json`: the sizes of MaxText's models, as a table.
 
-Runs in the hosts' environment, so the table is of the locked MaxText; infra/preview/fit/model_sizes.py counts with it
+Runs in the hosts' environment, so the table is of the locked MaxText; infra/preview/vocabulary.py reads it
 and imports no MaxText. Owns which decoders a simple count describes; the others are left out.
 """
 

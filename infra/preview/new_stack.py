@@ -15,7 +15,6 @@ from typing import Any
 from infra import hardware
 from infra.hardware import Accelerator
 from infra.names import PLACEHOLDER_PROJECT
-from infra.preview.fit.model_sizes import STATE_BYTES
 from infra.stack_file.settings import SettingsError
 from infra.stack_file.terms import Terms
 from infra.targets import registry
@@ -26,6 +25,7 @@ from infra.tiers import Tier
 # The salt of the empty passphrase, as in every shipped stack: without one, the first command would change the file.
 SALT = "v1:zN36BGtrBVI=:v1:lfYQD51tTypdvAZa:aWaSSGYADAuzF4AGrka6BrAIPGZ+lg=="
 OWNER = "me@example.com"
+_STATE_BYTES = 12  # of a parameter: its float32 weight and Adam's two moments
 
 _PRICE_HEADROOM = 1.25  # what max_usd_per_hour leaves for prices that move
 
@@ -157,7 +157,7 @@ def _batch(model: Model, row: Accelerator, slices: int) -> int:
 
 def _taken(model: Model, row: Accelerator) -> float:
     hbm = (row.hbm_gib or 0) * row.chips * 2**30
-    return model.parameters * STATE_BYTES / hbm if hbm else math.inf
+    return model.parameters * _STATE_BYTES / hbm if hbm else math.inf
 
 
 def _limit(row: Accelerator, stack: NewStack) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra import hardware
-from infra.preview.fit import cache, gpu_target, model_sizes
+from infra.preview.fit import cache, gpu_target
 from infra.preview.fit.gpu_target import ERROR
 from infra.preview.fit.measurements import MEASURED, Measured
 from infra.preview.fit.train_step import TrainStep, of_accelerator
@@ -20,19 +20,6 @@ ON_A_CARD = [measured for measured in MEASURED if measured.peak_gib]
 
 def step(name: str, **training: Any) -> TrainStep:
     return of_accelerator(hardware.find(name), 1, {"model_name": "llama2-7b", "per_device_batch_size": 1} | training)
-
-
-def test_parameters_are_those_of_the_models() -> None:
-    published = {
-        "llama2-7b": 6.74,
-        "llama2-70b": 69.0,
-        "llama3.1-8b": 8.03,
-        "llama3.1-405b": 405.9,
-        "mixtral-8x7b": 46.7,
-    }
-    for model, billions in published.items():
-        counted = model_sizes.sizes(model, {})
-        assert counted and counted.parameters / 1e9 == pytest.approx(billions, rel=0.005), model
 
 
 @pytest.mark.parametrize("measured", ON_A_CARD, ids=lambda measured: measured.title)
