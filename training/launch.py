@@ -119,9 +119,9 @@ def _start(options: Options) -> tuple[HostStatus, supervisor.End | None]:
         leave = partial(early_ends.leave, directory, spec, host, patient)
         spec = _with_data_here(spec, environ, directory, status)
         plan, child_environ = prepare(spec, host, environ, options, status.started)
-        path = plan.save(directory)
         Path(plan.metrics_source).unlink(missing_ok=True)
         (directory / nccl_log.FILE_NAME).unlink(missing_ok=True)
+        path = plan.save(directory)
         write_status(directory, dataclasses.replace(status, step=done, resumed_from=done or None))
         early_ends.forget(directory)
     except (*_BAD_INPUT, BucketReadError, OSError, StoppedError) as error:
