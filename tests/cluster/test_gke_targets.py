@@ -91,6 +91,7 @@ def cloud(cluster: Emulator, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             patch.setenv(name, value)
         patch.setenv(STORAGE, store.url)
         patch.setenv(STATE_VARIABLE, str(work / "google"))
+        without_jobset.published()  # by the home that built it
         patch.setenv("HOME", str(work))
         for each, stack in itertools.product(foundations, (LIFE, OF_GPUS)):
             # nothing of it is ever installed: the nodes are pretended

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import threading
 import time
@@ -23,6 +24,7 @@ _SERVED = "v1alpha2.jobset.x-k8s.io"
 _KEPT = ("name", "namespace", "labels", "annotations")
 
 
+@functools.cache  # it is found by HOME, which a test may change
 def published() -> Path:
     """The file of manifests, as an operator without a way to the release brings it."""
     return built_programs.find().directory / "manifests" / "jobset.yaml"
