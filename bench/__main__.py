@@ -23,7 +23,6 @@ BENCHMARKS = (
     "preview_foundation",
     "preview_tpu_vm",
     "preview_gke",
-    "preview_gpus",
     "cluster_hosts",
     "tpu_requests",
     "safe_money",

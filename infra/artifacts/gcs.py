@@ -11,7 +11,7 @@ import base64
 import contextlib
 import importlib
 from collections.abc import Generator, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,15 +19,14 @@ import requests
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 
+from infra.artifacts.bucket_store import RENEW_AFTER, REPLACE_AGAIN, BucketStore
 from infra.artifacts.store import (
     PATIENCE_S,
     REPAIR,
     Entry,
     NoBucketError,
-    NoObjectError,
     NotPermittedError,
     StoreError,
-    check_key,
     disk_errors,
 )
 from infra.google_login import advised
@@ -39,10 +38,8 @@ _storage_errors: Any = importlib.import_module("google.cloud.storage.exceptions"
 _storage_retry: Any = importlib.import_module("google.cloud.storage.retry")
 
 CHUNK_BYTES = 16 << 20  # the client keeps a chunk in memory per upload, and its own default is 100 MB
-RENEW_AFTER = timedelta(hours=1)  # far below the age that gc spares
 ROLE = "roles/storage.objectUser"  # of those that write, the one that grants nothing
 SEEING_ROLE = "roles/storage.legacyBucketReader"  # has storage.buckets.get, and no object
-_REPLACE_AGAIN = 4  # times that somebody else, or a try of ours whose answer was lost, was faster
 _CLIENT_ERRORS: tuple[type[Exception], ...] = (
     *(api.GoogleAPIError, auth.GoogleAuthError, requests.RequestException),
     *(_storage_errors.DataCorruption, _storage_errors.InvalidResponse),
@@ -50,23 +47,17 @@ _CLIENT_ERRORS: tuple[type[Exception], ...] = (
 )
 
 
-class GcsStore:
+class GcsStore(BucketStore):
     """`gs://bucket[/prefix]`."""
 
     def __init__(self, bucket: str, prefix: str, patience_s: float = PATIENCE_S) -> None:
-        self.uri = f"gs://{bucket}/{prefix}".rstrip("/")
-        self._prefix = f"{prefix}/" if prefix else ""
-        self._bucket_name = bucket
-        self._seen_bucket = False
+        super().__init__("gs", bucket, prefix)
         self._retry: Any = _storage_retry.DEFAULT_RETRY.with_timeout(patience_s)
         with self._errors("open"):
             self._client: Any = _storage.Client(project=None)
             self._client._bucket_metadata_cache = None  # else a thread asks for two minutes, for traces nobody reads
             self._bucket: Any = self._client.bucket(bucket)
             self._client._http.hooks["response"].append(_finish_errors)
-
-    def has(self, key: str) -> bool:
-        return self._find(key) is not None
 
     def updated(self, key: str) -> datetime:
         return self._get(key).updated
@@ -115,7 +106,7 @@ class GcsStore:
     def replace(self, key: str, content: bytes) -> None:
         """Against the generation that was just seen: a try that is late overwrites nothing newer."""
         checksum = _encode(_crc.value(content))
-        for _ in range(_REPLACE_AGAIN):
+        for _ in range(REPLACE_AGAIN):
             there = self._find(key)
             if there is not None and (there.size, there.crc32c) == (len(content), checksum):
                 return  # also by a try of ours whose answer was lost
@@ -136,9 +127,6 @@ class GcsStore:
                 yield Entry(str(blob.name).removeprefix(self._prefix), int(blob.size), blob.updated)
         self._seen_bucket = True
 
-    def keys(self, prefix: str = "") -> Iterator[str]:
-        return (entry.key for entry in self.entries(prefix))
-
     def delete(self, key: str) -> None:
         with self._errors(f"delete {key} of"):
             try:
@@ -152,9 +140,6 @@ class GcsStore:
             self._bucket.reload(retry=self._retry)
         return tuple(place.lower() for place in self._bucket.data_locations or [self._bucket.location])
 
-    def _name(self, key: str) -> str:
-        return self._prefix + check_key(key)
-
     def _find(self, key: str) -> Any:
         """The object with its properties, or None."""
         with self._errors(f"look for {key} in"):
@@ -163,12 +148,6 @@ class GcsStore:
                 self._check_bucket()
             else:
                 self._seen_bucket = True
-        return blob
-
-    def _get(self, key: str) -> Any:
-        blob = self._find(key)
-        if blob is None:
-            raise NoObjectError(f"there is no {key} in {self.uri}")
         return blob
 
     def _check_bucket(self) -> None:

@@ -16,10 +16,11 @@ import hashlib
 import importlib
 import os
 from collections.abc import Generator, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from infra.artifacts.bucket_store import RENEW_AFTER, REPLACE_AGAIN, BucketStore
 from infra.artifacts.store import (
     PATIENCE_S,
     REPAIR,
@@ -28,7 +29,6 @@ from infra.artifacts.store import (
     NoObjectError,
     NotPermittedError,
     StoreError,
-    check_key,
     disk_errors,
     sha256_of,
 )
@@ -40,21 +40,16 @@ _session: Any = importlib.import_module("botocore.session")
 _config: Any = importlib.import_module("botocore.config")
 _errors: Any = importlib.import_module("botocore.exceptions")
 
-RENEW_AFTER = timedelta(hours=1)  # far below the age that gc spares
-_REPLACE_AGAIN = 4  # times that somebody else, or a try of ours whose answer was lost, was faster
 _SUM = "sha256"  # of an object's own metadata, which every server gives back
 _TAKEN = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
 _ABSENT = ("NoSuchKey", "NotFound", "404")
 
 
-class S3Store:
+class S3Store(BucketStore):
     """`s3://bucket[/prefix]`."""
 
     def __init__(self, bucket: str, prefix: str, patience_s: float = PATIENCE_S) -> None:
-        self.uri = f"s3://{bucket}/{prefix}".rstrip("/")
-        self._prefix = f"{prefix}/" if prefix else ""
-        self._bucket = bucket
-        self._seen_bucket = False
+        super().__init__("s3", bucket, prefix)
         self._endpoint = os.environ.get(S3_ENDPOINT) or None
         self._region = ""
         with self._sentences("open", ""):
@@ -76,16 +71,13 @@ class S3Store:
                 ),
             )
 
-    def has(self, key: str) -> bool:
-        return self._find(key) is not None
-
     def updated(self, key: str) -> datetime:
         return _seconds(self._get(key)["LastModified"])
 
     def read(self, key: str) -> bytes:
         with self._sentences(f"read {key} of", "s3:GetObject"):
             try:
-                answer = self._client.get_object(Bucket=self._bucket, Key=self._name(key))
+                answer = self._client.get_object(Bucket=self._bucket_name, Key=self._name(key))
                 content: bytes = answer["Body"].read()
             except _errors.ClientError as error:
                 if _code(error) not in _ABSENT:
@@ -115,7 +107,7 @@ class S3Store:
     def replace(self, key: str, content: bytes) -> None:
         """Against the object that was just seen: a try that is late overwrites nothing newer."""
         digest = hashlib.sha256(content).hexdigest()
-        for _ in range(_REPLACE_AGAIN):
+        for _ in range(REPLACE_AGAIN):
             there = self._find(key)
             if there is not None and (there["ContentLength"], there["Metadata"].get(_SUM)) == (len(content), digest):
                 return  # also by a try of ours whose answer was lost
@@ -128,31 +120,25 @@ class S3Store:
     def entries(self, prefix: str = "") -> Iterator[Entry]:
         with self._sentences("list", "s3:ListBucket"):
             pages = self._client.get_paginator("list_objects_v2")
-            for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
+            for page in pages.paginate(Bucket=self._bucket_name, Prefix=self._prefix + prefix):
                 for found in page.get("Contents", []):
                     key = str(found["Key"]).removeprefix(self._prefix)
                     yield Entry(key, int(found["Size"]), _seconds(found["LastModified"]))
         self._seen_bucket = True
 
-    def keys(self, prefix: str = "") -> Iterator[str]:
-        return (entry.key for entry in self.entries(prefix))
-
     def delete(self, key: str) -> None:
         with self._sentences(f"delete {key} of", "s3:DeleteObject"):
             try:
-                self._client.delete_object(Bucket=self._bucket, Key=self._name(key))
+                self._client.delete_object(Bucket=self._bucket_name, Key=self._name(key))
             except _errors.ClientError as error:
                 if _code(error) not in _ABSENT:
                     raise
-
-    def _name(self, key: str) -> str:
-        return self._prefix + check_key(key)
 
     def _put(self, key: str, body: Any, digest: str, **condition: Any) -> bool:
         """False where the condition does not hold."""
         try:
             self._client.put_object(
-                Bucket=self._bucket,
+                Bucket=self._bucket_name,
                 Key=self._name(key),
                 Body=body,
                 ContentType="application/octet-stream",
@@ -184,23 +170,17 @@ class S3Store:
     def _head(self, name: str) -> Any:
         """A refusal of this question has no text, so the object itself is asked for, whose refusal has one."""
         try:
-            return self._client.head_object(Bucket=self._bucket, Key=name)
+            return self._client.head_object(Bucket=self._bucket_name, Key=name)
         except _errors.ClientError as error:
             if _code(error) in _ABSENT:
                 raise
-            self._client.get_object(Bucket=self._bucket, Key=name)["Body"].close()
-            return self._client.head_object(Bucket=self._bucket, Key=name)
-
-    def _get(self, key: str) -> Any:
-        found = self._find(key)
-        if found is None:
-            raise NoObjectError(f"there is no {key} in {self.uri}")
-        return found
+            self._client.get_object(Bucket=self._bucket_name, Key=name)["Body"].close()
+            return self._client.head_object(Bucket=self._bucket_name, Key=name)
 
     def _check_bucket(self) -> None:
         """Without a bucket every object is "not found" too."""
         if not self._seen_bucket:
-            self._client.list_objects_v2(Bucket=self._bucket, MaxKeys=1)
+            self._client.list_objects_v2(Bucket=self._bucket_name, MaxKeys=1)
             self._seen_bucket = True
 
     def _renew(self, key: str, found: Any) -> bool:
@@ -211,9 +191,9 @@ class S3Store:
         with self._sentences(f"renew {key} of", "s3:GetObject and s3:PutObject"):
             try:
                 self._client.copy_object(
-                    Bucket=self._bucket,
+                    Bucket=self._bucket_name,
                     Key=name,
-                    CopySource={"Bucket": self._bucket, "Key": name},
+                    CopySource={"Bucket": self._bucket_name, "Key": name},
                     CopySourceIfMatch=found["ETag"],
                     MetadataDirective="REPLACE",
                     ContentType="application/octet-stream",
@@ -235,7 +215,9 @@ class S3Store:
         """Of what somebody has put there by other means, without its sum."""
         digest = hashlib.sha256()
         with self._sentences(f"read {key} of", "s3:GetObject"):
-            for block in self._client.get_object(Bucket=self._bucket, Key=self._name(key))["Body"].iter_chunks(1 << 20):
+            for block in self._client.get_object(Bucket=self._bucket_name, Key=self._name(key))["Body"].iter_chunks(
+                1 << 20
+            ):
                 digest.update(block)
         return digest.hexdigest()
 
@@ -263,8 +245,8 @@ class S3Store:
         reason = f"{code}: {error.response.get('Error', {}).get('Message', '')}".rstrip(": .").splitlines()[0][:300]
         if code == "NoSuchBucket" or (code in _ABSENT and status == 404):
             return NoBucketError(
-                f"{what}: there is no bucket '{self._bucket}' at {where}; fix the name, or create it "
-                f"(aws s3 mb s3://{self._bucket})"
+                f"{what}: there is no bucket '{self._bucket_name}' at {where}; fix the name, or create it "
+                f"(aws s3 mb s3://{self._bucket_name})"
             )
         if code in OF_CREDENTIALS:
             return StoreError(f"{what}: {where} does not accept this machine's credentials ({reason}); log in anew")
@@ -275,7 +257,7 @@ class S3Store:
                 f"run `export AWS_REGION={there or '<its region>'}`, and say it as s3_region"
             )
         if status == 403:
-            resource = f"arn:aws:s3:::{self._bucket}" + ("" if permission == "s3:ListBucket" else "/*")
+            resource = f"arn:aws:s3:::{self._bucket_name}" + ("" if permission == "s3:ListBucket" else "/*")
             return NotPermittedError(f"{what}: permission denied ({reason}); have {permission} granted on {resource}")
         return StoreError(f"{what}: {where} answered {status}: {reason}")
 

@@ -1,7 +1,8 @@
 """The artifact store: whole objects under keys, in a directory or a bucket; all but those of wanted.py never change.
 
 Owns what a key is, the promises of `Store`, and the store that is a directory. Refuses to own what keys mean:
-wheelhouses and bundles name their objects themselves. The store that is a bucket is gcs.py; opening.py has both.
+wheelhouses and bundles name their objects themselves. Stores that are buckets are gcs.py and s3.py;
+opening.py has all.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def fit(
     changed: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A MaxText field of `training:`.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All TPU stacks, in one table.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All stacks with accelerators, in one table.")] = False,
     ask_levers: Annotated[bool, typer.Option("--levers", help="What would fit, each asked of the compiler.")] = False,
     judge: Annotated[bool, typer.Option("--judge", help="Estimates against published measurements.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object (with --all and --judge a list).")] = False,
@@ -41,7 +41,7 @@ def fit(
     timeout_s: Annotated[float, typer.Option(help="Of one compile.")] = DEFAULTS.timeout_s,
     memory_gib: Annotated[float, typer.Option(help="Of one compile.")] = DEFAULTS.memory_gib,
 ) -> None:
-    """Compile the train step for TPUs that are not here, and say whether it fits. Exit code 1: it does not."""
+    """Compile the train step for TPUs or GPUs that are not here, and say whether it fits. Exit code 1: it does not."""
     if [bool(stack), bool(accelerator), every, judge].count(True) != 1:
         fail("name one of: a stack, --accelerator, --all, --judge")
     if ((every or judge) and (changed or ask_levers)) or (slices > 1 and not accelerator):

@@ -14,7 +14,7 @@ from infra.stack_file.terms import where
 from training.run_spec import RunSpec
 from training.sharding import resolve_mesh
 
-_OF_EACH_LAYER = ("tensor", "tensor_transpose", "tensor_sequence")  # axes whose exchanges each layer waits for
+_OF_EACH_LAYER = ("tensor", "tensor_sequence")  # axes whose exchanges each layer waits for
 
 
 def check(settings: PodTerms, spec: RunSpec) -> None:
