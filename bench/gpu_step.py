@@ -1,8 +1,9 @@
-"""`python -m bench.gpu_step OUTPUT`: MaxText's train step on the GPU of this machine, case by case.
+"""`python -m bench.gpu_step OUTPUT [CASES]`: MaxText's train step on the GPU of this machine, case by case.
 
 Needs what hosts with GPUs install (training/locks/pylock.gpu-stable.toml) and one GPU whose memory all cases fit in, an
 H200: no test and no bench of this repository has one. What it writes is infra/preview/fit/measured_h200.json, by which
-`slipway fit --judge` judges the compiler's count of memory and the roofline. Each case is a process of its own.
+`slipway fit --judge` judges the compiler's count of memory and the roofline. CASES is a file of that form with others.
+Each case is a process of its own, which imports while the one before it measures; OUTPUT grows with each.
 """
 # pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 # pyright: reportUnknownArgumentType=false
@@ -10,6 +11,7 @@ H200: no test and no bench of this repository has one. What it writes is infra/p
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import statistics
@@ -18,8 +20,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from training import maxtext_imports
 
 MEASURED = Path(__file__).parents[1] / "infra" / "preview" / "fit" / "measured_h200.json"
 _STEPS, _WARM = 14, 4
@@ -27,34 +32,46 @@ _SHARE = "0.93"  # of the card, for nothing else runs there
 _GIB = 2**30
 
 
-def main(output: Path) -> int:
-    """Every case of the committed file once more."""
-    document = json.loads(MEASURED.read_text())
-    document["measured"] = [_apart(case) for case in document["measured"]]
-    output.write_text(json.dumps(document, indent=1) + "\n")
+def main(output: Path, cases: Path = MEASURED) -> int:
+    """Every case once more, in the file's order."""
+    document = json.loads(cases.read_text())
+    asked, document["measured"] = document["measured"], []
+    with tempfile.NamedTemporaryFile() as turn, ThreadPoolExecutor(2) as two:
+        for case in two.map(lambda case: _apart(case, turn.name), asked):
+            document["measured"].append(case)
+            output.write_text(json.dumps(document, indent=1) + "\n")
+            print(json.dumps(case), flush=True)
     return 0
 
 
-def _apart(case: dict[str, Any]) -> dict[str, Any]:
+def _apart(case: dict[str, Any], turn: str) -> dict[str, Any]:
     flags = ["--xla_gpu_enable_latency_hiding_scheduler=true", *case["flags"]]
     environment = os.environ | {"XLA_FLAGS": " ".join(flags), "XLA_PYTHON_CLIENT_MEM_FRACTION": _SHARE}
-    command = [sys.executable, "-m", "bench.gpu_step", "--case", json.dumps(case["training"])]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return case | json.loads(done.stdout.splitlines()[-1])
+    command = [sys.executable, "-m", "bench.gpu_step", "--case", json.dumps(case["training"]), turn]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    said = done.stdout.splitlines()
+    return case | (json.loads(said[-1]) if done.returncode == 0 else {"failed": done.returncode})
 
 
-def measure(training: dict[str, Any]) -> dict[str, Any]:
-    """Seconds and TFLOP/s of a step by MaxText's formula, and the memory in use at most, in GiB."""
+def measure(training: dict[str, Any], turn: str) -> dict[str, Any]:
+    """Seconds and TFLOP/s of a step by MaxText's formula, and the memory in use at most, in GiB.
+
+    turn: a file that is locked by whoever has the GPU.
+    """
     import jax
     from flax.core.spmd import logical_axis_rules
-    from maxtext.trainers.pre_train import train
-    from maxtext.utils import maxtext_utils, sharding
 
-    with _step(training) as (config, mesh, step, state):
+    with maxtext_imports.quick():
+        from maxtext.trainers.pre_train import train
+        from maxtext.utils import maxtext_utils, sharding
+
+    with _step(training, turn) as (config, mesh, step, state):
         with jax.set_mesh(mesh), logical_axis_rules(config.logical_axis_rules):
             placed = sharding.get_input_data_sharding(config, mesh)
             shaped = maxtext_utils.get_shaped_batch(config, batch_sharding=placed)
+            began = time.perf_counter()
             compiled = step.lower(state, shaped).compile()
+            compile_s = time.perf_counter() - began
             batch = train.make_synthetic_batch(config, shaped)
             seconds: list[float] = []
             for _ in range(_STEPS):
@@ -70,13 +87,14 @@ def measure(training: dict[str, Any]) -> dict[str, Any]:
             "step_s": round(statistics.median(warm), 4),
             "step_range_s": [round(min(warm), 4), round(max(warm), 4)],
             "steps": len(warm),
+            "compile_s": round(compile_s, 1),
             "compiler_gib": round(compiled.memory_analysis().peak_memory_in_bytes / _GIB, 3),
             "peak_gib": round(peak / _GIB, 3),
         }
 
 
 @contextlib.contextmanager
-def _step(training: dict[str, Any]) -> Iterator[tuple[Any, Any, Any, Any]]:
+def _step(training: dict[str, Any], turn: str) -> Iterator[tuple[Any, Any, Any, Any]]:
     """MaxText's settings, its mesh, its train step before it is compiled, and the state that it begins with."""
     import jax
     from flax import nnx
@@ -87,6 +105,7 @@ def _step(training: dict[str, Any]) -> Iterator[tuple[Any, Any, Any, Any]]:
 
     from training.maxtext_config import command_line
 
+    fcntl.flock(os.open(turn, os.O_RDONLY), fcntl.LOCK_EX)  # until this process ends
     jax.config.update("jax_default_prng_impl", "unsafe_rbg")  # as MaxText's trainer does
     base = str(Path(pyconfig.__file__).with_name("base.yml"))
     with tempfile.TemporaryDirectory() as scratch:
@@ -109,6 +128,6 @@ def _step(training: dict[str, Any]) -> Iterator[tuple[Any, Any, Any, Any]]:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--case":
-        print(json.dumps(measure(json.loads(sys.argv[2]))))
+        print(json.dumps(measure(json.loads(sys.argv[2]), sys.argv[3])))
     else:
-        sys.exit(main(Path(sys.argv[1])))
+        sys.exit(main(*map(Path, sys.argv[1:3])))
