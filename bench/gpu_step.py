@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib.metadata
 import json
 import os
 import statistics
@@ -24,28 +25,32 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from training import maxtext_imports
+from training import gpu_environment, maxtext_imports
 
 MEASURED = Path(__file__).parents[1] / "infra" / "preview" / "fit" / "measured_h200.json"
 _STEPS, _WARM = 14, 4
 _SHARE = "0.93"  # of the card, for nothing else runs there
 _GIB = 2**30
+_LISTS = ("measured", "swept")  # what judges the compiler and the roofline, and the same with other flags
 
 
 def main(output: Path, cases: Path = MEASURED) -> int:
     """Every case once more, in the file's order."""
     document = json.loads(cases.read_text())
-    asked, document["measured"] = document["measured"], []
+    asked = [(name, case) for name in _LISTS for case in document[name]]
+    document |= {name: [] for name in _LISTS}
     with tempfile.NamedTemporaryFile() as turn, ThreadPoolExecutor(2) as two:
-        for case in two.map(lambda case: _apart(case, turn.name), asked):
-            document["measured"].append(case)
+        measured = two.map(lambda each: _apart(each[1], turn.name), asked)
+        for (name, _), case in zip(asked, measured, strict=True):
+            document[name].append(case)
             output.write_text(json.dumps(document, indent=1) + "\n")
             print(json.dumps(case), flush=True)
     return 0
 
 
 def _apart(case: dict[str, Any], turn: str) -> dict[str, Any]:
-    flags = ["--xla_gpu_enable_latency_hiding_scheduler=true", *case["flags"]]
+    of_hosts = gpu_environment.flags("", importlib.metadata.version("jaxlib"))
+    flags = [*(f"{each.name}={each.value}" for each in of_hosts), *case["flags"]]
     environment = os.environ | {"XLA_FLAGS": " ".join(flags), "XLA_PYTHON_CLIENT_MEM_FRACTION": _SHARE}
     command = [sys.executable, "-m", "bench.gpu_step", "--case", json.dumps(case["training"]), turn]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)

@@ -31,7 +31,6 @@ from training.maxtext_config import command_line
 
 _PR_SET_PDEATHSIG = 1
 _GIB = 2**30
-_OLDEST_CUDNN = 91200  # that the locked jaxlib takes; hosts have a later one
 _ERROR_CHARACTERS = 20_000  # an out-of-memory error lists the largest buffers
 _UNIT = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _SIZE = r"([0-9]+(?:\.[0-9]+)?)\s*([KMGTP]?)"
@@ -176,8 +175,8 @@ def _mesh_of_gpus(config: Any, gpu: dict[str, Any]) -> Any:
     from jax.experimental import topologies
     from maxtext.utils import maxtext_utils
 
-    # It asks the library for its version, and does nothing else with it on Hopper.
-    fused_attention_stablehlo.check_cudnn_version = lambda: _OLDEST_CUDNN
+    major, minor, patch = map(int, gpu["cudnn"].split("."))  # that hosts have; here the library is not installed
+    fused_attention_stablehlo.check_cudnn_version = lambda: major * 10_000 + minor * 100 + patch
     grid = f"{gpu['hosts']}x{gpu['devices_per_host']}x1"
     described = topologies.get_topology_desc("", platform="cuda", topology=grid, target_config=gpu["card"])
     jax.config.update("jax_remove_size_one_mesh_axis_from_type", config.remove_size_one_mesh_axis_from_type)

@@ -165,6 +165,11 @@ class Workload(_Frozen):
         return self.row.chips * self.slices
 
     @property
+    def network_of_gpus(self) -> str:
+        """By which NCCL reaches other hosts with GPUs, as training/gpu_environment.py names it; empty: by none."""
+        return (self.row.gpu_network or "") if self.row.hosts * self.slices > 1 else ""
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """Inputs of data preparation; empty for synthetic data."""
         if self.data == SYNTHETIC:

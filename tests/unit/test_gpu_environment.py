@@ -76,8 +76,9 @@ def test_a_value_holds_from_one_version_to_another(version: str, within: bool) -
 
 
 def test_flags_between_hosts_are_for_hosts_with_a_network_and_for_a_jaxlib_that_has_them() -> None:
-    assert [row.name for row in flags("", "0.12.0.1")] == ["--xla_gpu_enable_latency_hiding_scheduler"]
-    assert len(flags(TCPXO, "0.12.0.1")) == 4
+    everywhere = ["--xla_gpu_enable_latency_hiding_scheduler", "--xla_gpu_enable_triton_gemm"]
+    assert [row.name for row in flags("", "0.12.0.1")] == everywhere
+    assert len(flags(TCPXO, "0.12.0.1")) == 5
     assert flags(TCPXO, "0.4.30") == ()
 
 

@@ -20,7 +20,6 @@ from training.gpu_environment import MEMORY_SHARE, flags
 
 ERROR = 0.03  # of the peak; the largest found is 0.026, of fp8 (tests/unit/test_gpu_target.py)
 _GIB = 2**30
-CUDNN = "9.28.0"
 
 
 @dataclass(frozen=True)
@@ -65,25 +64,31 @@ class GpuTarget:
     """`card` is the text that XLA reads, `flags` are its flags on hosts, `hbm_gib` is what programs have of a card."""
 
     card: str
+    cudnn: str  # like 9.28.0
     flags: tuple[str, ...]
     hosts: int
     devices_per_host: int
     hbm_gib: float
 
 
-def of(row: Accelerator, channel: str) -> GpuTarget | None:
-    """None for a card that nobody has described. Raises SettingsError for a channel without a lock."""
+def of(row: Accelerator, network: str, channel: str) -> GpuTarget | None:
+    """None for a card that nobody has described. network: between hosts, as training/gpu_environment.py names it.
+
+    Raises SettingsError for a channel without a lock.
+    """
     card = CARDS.get(row.chip)
     if card is None:
         return None
-    major, minor, patch = CUDNN.split(".")
-    text = _HOPPER % (dataclasses.asdict(card) | {"cudnn": CUDNN, "major": major, "minor": minor, "patch": patch})
     try:
-        jaxlib = locked_version("jaxlib", row.platform, channel)
+        jaxlib, cudnn = (locked_version(package, row.platform, channel) for package in ("jaxlib", "nvidia-cudnn-cu13"))
     except LockError as error:
         raise SettingsError(str(error)) from None
-    of_hosts = tuple(f"{each.name}={each.value}" for each in flags(row.gpu_network or "", jaxlib))
-    return GpuTarget(text, of_hosts, row.hosts, row.devices_per_host, round(card.memory * MEMORY_SHARE / _GIB, 2))
+    major, minor, patch = cudnn.split(".")[:3]
+    version = {"cudnn": f"{major}.{minor}.{patch}", "major": major, "minor": minor, "patch": patch}
+    text = _HOPPER % (dataclasses.asdict(card) | version)
+    of_hosts = tuple(f"{each.name}={each.value}" for each in flags(network, jaxlib))
+    hbm_gib = round(card.memory * MEMORY_SHARE / _GIB, 2)
+    return GpuTarget(text, version["cudnn"], of_hosts, row.hosts, row.devices_per_host, hbm_gib)
 
 
 def judged(compiled: FitVerdict) -> FitVerdict:

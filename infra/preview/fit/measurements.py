@@ -26,7 +26,7 @@ _V5P_SOURCE = "MaxText configs/tpu/v5p"
 class Measured:
     """`tflops` per chip and second of the model's FLOPs, as MaxText logs it. `peak_gib`: of a device's memory.
 
-    alone: on one GPU of the accelerator's, with all weights.
+    alone: on one GPU of the accelerator's, with all weights. flags: of XLA, other than those of hosts today.
     """
 
     accelerator: str
@@ -35,6 +35,7 @@ class Measured:
     source: str
     peak_gib: float | None = None
     alone: bool = False
+    flags: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -47,22 +48,26 @@ class Measured:
             self.training.get("quantization", ""),
             "" if self.training.get("scan_layers", True) else "unrolled",
             "dot_product" if self.training.get("attention") == "dot_product" else "",
+            *(flag.removeprefix("--xla_gpu_") for flag in self.flags),
         )
         return ", ".join(filter(None, parts))
 
     @property
     def step(self) -> TrainStep:
-        return replace(of_accelerator(hardware.find(self.accelerator), 1, self.training), alone=self.alone)
+        step = of_accelerator(hardware.find(self.accelerator), 1, self.training)
+        return replace(step, alone=self.alone, flags=self.flags)
 
 
 def _on_one_gpu() -> tuple[Measured, ...]:
-    """Those with the flags that hosts have."""
+    """Without those of the sweep, which differ in flags alone."""
     document = json.loads(Path(__file__).with_name("measured_h200.json").read_text())
     return tuple(
-        Measured(document["accelerator"], each["training"], each["tflops"], document["source"], each["peak_gib"], True)
+        Measured(
+            document["accelerator"], each["training"], each["tflops"], document["source"], each["peak_gib"],
+            alone=True, flags=tuple(each["flags"]),
+        )
         for each in document["measured"]
-        if not each["flags"]
-    )
+    )  # fmt: skip
 
 
 MEASURED = (

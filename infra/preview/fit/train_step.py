@@ -23,12 +23,13 @@ _VOCABULARY = 32_000  # MaxText's default, for a model without a name
 class TrainStep:
     """`workload` is a stack's, or of no stack at all; `given` is what it runs, where that is known already.
 
-    alone: on one GPU of the row's.
+    alone: on one GPU of the row's. flags: of XLA, after those of hosts with GPUs.
     """
 
     workload: Workload
     given: RunSpec | None = None
     alone: bool = False
+    flags: tuple[str, ...] = ()
 
     @cached_property
     def spec(self) -> RunSpec:
@@ -37,9 +38,12 @@ class TrainStep:
     @cached_property
     def request(self) -> CompileRequest:
         request = compile_request_of(self.workload, self.spec)
-        if not self.alone or request.gpu is None:
+        gpu = request.gpu
+        if gpu is None:
             return request
-        return replace(request, gpu=replace(request.gpu, hosts=1, devices_per_host=1))
+        if self.alone:
+            gpu = replace(gpu, hosts=1, devices_per_host=1)
+        return replace(request, gpu=replace(gpu, flags=(*gpu.flags, *self.flags)))
 
     @property
     def row(self) -> Accelerator:
