@@ -32,16 +32,17 @@ _PRICE_HEADROOM = 1.25  # what max_usd_per_hour leaves for prices that move
 
 @dataclass(frozen=True)
 class Model:
-    """`share` is how much of a slice's HBM weights and optimizer may take."""
+    """`share` is how much of a slice's HBM weights and optimizer may take; `remat_policy` what GPUs have room for."""
 
     name: str
     parameters: float
     share: float
+    remat_policy: str = "minimal_with_context"
 
 
 # Largest first. 0.65 is llama2-7b on v5e-8, which the TPU compiler accepts at one sequence of 2,048 tokens a chip.
 MODELS = (
-    Model("llama2-70b", 70e9, 0.25),
+    Model("llama2-70b", 70e9, 0.25, "save_qkv_proj"),
     Model("llama3.1-8b", 8e9, 0.25),
     Model("llama2-7b", 7e9, 0.65),
     Model("qwen3-1.7b", 1.7e9, 0.4),
@@ -124,11 +125,14 @@ def text(stack: NewStack) -> str:
 
 def _training(row: Accelerator, slices: int) -> list[str]:
     model = model_for(row)
-    sized = (
+    sized: tuple[tuple[str, object], ...] = (
         ("model_name", model.name),
         ("per_device_batch_size", _batch(model, row, slices)),
         ("max_target_length", 2048),
     )
+    if row.platform == "gpu":  # quickest on a card (docs/fit.md) of what leaves a third of the memory
+        longer = (("per_device_batch_size", 3), ("max_target_length", 4096), ("remat_policy", model.remat_policy))
+        sized = (sized[0], *longer)
     (first, *others) = (f"    {key}: {value}" for key, value in (_SMALL if row.emulated else sized))
     mesh = "fsdp over the chips of a slice" + (", data parallel over slices" if slices > 1 else "")
     return [_line(first, mesh), *others]
