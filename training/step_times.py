@@ -22,9 +22,10 @@ _TFLOPS = "perf/per_device_tflops"  # by MaxText's formula
 
 @dataclass(frozen=True)
 class Speed:
-    """`step_s`: the median of a run's newest steps that have a time, across its starts.
+    """`step_s`: the median of a run's newest steps that have a time and do as much as the last, across its starts.
 
-    `tflops_per_s`: the model's FLOPs of one device in that time; None where MaxText counts none.
+    `tflops_per_s`: the model's FLOPs of one device in that time; None where MaxText counts none. A device does more or
+    less in a step on other hosts than those that began the run, and while the batch grows.
     """
 
     step_s: float
@@ -34,10 +35,11 @@ class Speed:
 def speed_of(lines: Iterable[Mapping[str, Any]]) -> Speed | None:
     """By lines of a record, oldest first; None where too few of them have a time."""
     timed = deque((line for line in lines if STEP_S in line), NEWEST)
-    if len(timed) < _FEWEST:
+    tflops = timed[-1].get(_TFLOPS) if timed else None
+    times = [float(line[STEP_S]) for line in timed if line.get(_TFLOPS) == tflops]
+    if len(times) < _FEWEST:
         return None
-    step_s = statistics.median(float(line[STEP_S]) for line in timed)
-    tflops = timed[-1].get(_TFLOPS)
+    step_s = statistics.median(times)
     return Speed(step_s, tflops / step_s if tflops and step_s > 0 else None)
 
 
