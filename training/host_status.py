@@ -59,7 +59,8 @@ class HostStatus:
     at: str | None = None  # what the training is at, in a few words
     cause: str | None = None  # of its end: training/endings.py
     bad: dict[str, Any] | None = None  # by which its numbers went bad: training/loss_judge.py
-    tflops_per_s: float | None = None  # of the model, a device, by MaxText's formula: causal attention counts half
+    tflops_per_s: float | None = None  # in step_s: the model's, a device, by MaxText's formula (causal attention: half)
+    step_s: float | None = None  # usual of the run's newest steps: training/step_times.py
 
     def ended(self, code: ExitCode, reason: str, cause: str | None = None) -> HostStatus:
         """The status of a start that ends now."""

@@ -24,6 +24,7 @@ from training.host_status import HostStatus, Phase, write_status
 from training.loss_judge import FINITE, USUAL_OF, BadStep, Bounds, LossJudge
 from training.standstill import LEAST_WINDOW_S, Activity, Lived, Measures, Pace, Standstill
 from training.step_record import cut_half_a_line, newest_steps
+from training.step_times import NEWEST, StepClock
 
 
 class MetricsTail:
@@ -107,8 +108,8 @@ class Progress:
     speed: SpeedMeter
     pace: Pace = field(default_factory=lambda: Pace(LEAST_WINDOW_S))
     judge: LossJudge = field(default_factory=lambda: LossJudge(FINITE))
+    clock: StepClock = field(default_factory=StepClock)
     stop_reason: str | None = None
-    _tflops_per_step: float | None = None  # of a device
     _evaluation_began: float | None = None
 
     def log_record(self, message: str, at: float, lived: float = 0.0) -> None:
@@ -116,6 +117,7 @@ class Progress:
         if found := _STEP.search(message):
             completed = int(found["step"]) + 1
             self.speed.step(completed, at)
+            self.clock.loss_read(completed - 1, at, evaluating=self._evaluation_began is not None)
             self.pace.step(completed, lived)
             if completed == self.status.steps:
                 self.pace.over()
@@ -125,7 +127,6 @@ class Progress:
                 step=completed,
                 first_step_at=self.status.first_step_at or at,
                 tokens_per_s=self.speed.tokens_per_s,
-                tflops_per_s=self._tflops_per_s(),
                 eta_s=self.speed.seconds_for(self.status.steps - completed),
             )
         elif found := _STOPPED.search(message):
@@ -144,19 +145,18 @@ class Progress:
             self.pace.ended(Activity.EVALUATION, lived)
             self._evaluation_began = None
 
-    def _tflops_per_s(self) -> float | None:
-        """By the same wall time as tokens: MaxText's own `per_device_tflops_per_sec` is by when it was handed on."""
-        step_s = self.speed.seconds_for(1)
-        return self._tflops_per_step / step_s if self._tflops_per_step and step_s else None
-
-    def metrics_lines(self, lines: Sequence[dict[str, Any]]) -> None:
+    def metrics_lines(self, lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The lines as they are recorded, with their steps' times."""
+        lines = self.clock.timed(lines)
         self.judge.lines(lines)
         for line in lines:
             if "learning/loss" in line:
                 self.status = replace(self.status, loss=line["learning/loss"])
-                self._tflops_per_step = line.get("perf/per_device_tflops")
             else:
                 self.status = replace(self.status, heldout_loss=line["eval/avg_loss"])
+        if lines and (speed := self.clock.speed()):
+            self.status = replace(self.status, step_s=speed.step_s, tflops_per_s=speed.tflops_per_s)
+        return lines
 
 
 def lasting(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -220,7 +220,9 @@ class Observer(logging.Handler):
         self._record.parent.mkdir(parents=True, exist_ok=True)
         cut_half_a_line(self._record)
         begins = self.progress.status.resumed_from or 0
-        self.progress.judge.lines(newest_steps(self._record, USUAL_OF, before=begins))
+        before = newest_steps(self._record, max(USUAL_OF, NEWEST), before=begins)
+        self.progress.judge.lines(before[-USUAL_OF:])
+        self.progress.clock.begin_with(before)
         self.progress.judge.begin_at(begins)
         self._thread.start()
 
@@ -271,8 +273,7 @@ class Observer(logging.Handler):
         self._thread.join()
 
     def _drain(self) -> None:
-        lines = lasting(self._tail.read())
-        self.progress.metrics_lines(lines)
+        lines = self.progress.metrics_lines(lasting(self._tail.read()))
         if lines:
             with self._record.open("a") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)

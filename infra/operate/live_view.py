@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from infra.operate.loss_curve import draw
-from infra.operate.stack_status import Losses, StackStatus, cells, line, losses, status_of
+from infra.operate.stack_status import Losses, StackStatus, cells, line, losses, speed, status_of
 from infra.paths import PREPARED
 from infra.sentences import SentenceError
 from infra.targets.hosts import Hosts
@@ -89,10 +89,7 @@ def summary(hosts: Hosts, status: StackStatus, width: int) -> Text:
         lines += ["", f"its losses are not known: {error}"]
     if run_losses.train:
         first, last = run_losses.train[0][1], run_losses.train[-1][1]
-        speed = status.hosts[0].tokens_per_s
-        at_speed = f", {speed:,.0f} tokens/s" if speed is not None else ""
-        if (mfu := status.hosts[0].mfu) is not None:
-            at_speed += f", MFU {mfu:.1%}"
+        at_speed = "".join(f", {said}" for said in [speed(status.hosts[0])] if said)
         lines += ["", draw(run_losses, width), "", f"training loss {first:.3f} -> {last:.3f} nats per token{at_speed}"]
     lines += [
         "",

@@ -49,13 +49,21 @@ def stack_status(stack: str, hosts: Sequence[HostView]) -> StackStatus:
 
 
 def status_of(hosts: Hosts) -> StackStatus:
-    """As the hosts are now; of a stack that has none, as the run's record has those that are gone."""
-    if views := hosts.states():
+    """As the hosts are now; of a stack that has none, as the run's record has those that are gone.
+
+    Hosts that have ended and know no step, as pods, are as far as that record has them.
+    """
+    views = hosts.states()
+    if any(view.running or view.step is not None for view in views):
         return stack_status(hosts.stack, _with_mfu(hosts, views))
     try:
-        return replace(stack_status(hosts.stack, hosts.left_behind()), phase=ABSENT)
+        left = _with_mfu(hosts, hosts.left_behind())
     except SentenceError as error:
-        return replace(stack_status(hosts.stack, ()), unread=str(error))
+        return replace(stack_status(hosts.stack, views), unread=str(error))
+    if not views:
+        return replace(stack_status(hosts.stack, left), phase=ABSENT)
+    recorded = {view.index: view for view in left}
+    return stack_status(hosts.stack, _with_mfu(hosts, [view.saying(recorded.get(view.index)) for view in views]))
 
 
 def _with_mfu(hosts: Hosts, views: Sequence[HostView]) -> Sequence[HostView]:
@@ -91,15 +99,27 @@ def cells(host: HostView) -> tuple[str, ...]:
     """What one line says of a host."""
     step = f"step {host.step}/{host.steps}" if host.step is not None else ""
     loss = f"loss {host.loss:.3f}" if host.loss is not None else ""
-    speed = f"{host.tokens_per_s:,.0f} tokens/s" if host.tokens_per_s is not None else ""
-    if host.mfu is not None:
-        speed += f", {host.tflops_per_s:,.0f} TFLOP/s a device, MFU {host.mfu:.0%}"
     eta = f"ETA {duration(host.eta_s)}" if host.eta_s is not None else ""
     if host.still_since is not None:
         eta = f"nothing has ended since {datetime.fromtimestamp(host.still_since):%H:%M:%S}"
     unsaved = f"{host.step - host.saved} steps unsaved" if host.running and host.step and host.saved is not None else ""
     by = f"started by {host.started_by}" if host.started_by else ""
-    return (f"host {host.index}", host.phase, step, unsaved, loss, speed, eta, host.reason, by)
+    return (f"host {host.index}", host.phase, step, unsaved, loss, speed(host), eta, host.reason, by)
+
+
+def speed(host: HostView) -> str:
+    """What is known of it. FLOPs that have no peak to be compared with do not change what anybody does meanwhile."""
+    said = [f"{host.tokens_per_s:,.0f} tokens/s"] if host.tokens_per_s is not None else []
+    said += [f"{_digits(host.step_s)} s a step"] if host.step_s is not None else []
+    if host.tflops_per_s is not None and (host.mfu is not None or not host.running):
+        said.append(f"{_digits(host.tflops_per_s)} TFLOP/s a device")
+    said += [f"MFU {host.mfu:.1%}"] if host.mfu is not None else []
+    return ", ".join(said)
+
+
+def _digits(value: float) -> str:
+    """Three of them, or all before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def line(host: HostView) -> str:

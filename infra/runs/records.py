@@ -28,7 +28,7 @@ from infra.paths import ROOT
 from infra.runs.code_state import code_state
 from infra.targets.places import below
 from training.reader_shares import refusal
-from training.run_spec import RunSpec, differences, identity, on_any_hosts
+from training.run_spec import RunSpec, differences, identity, on_any_hosts, parse
 
 RECORD = "record.json"
 STARTS = "starts/"
@@ -101,6 +101,12 @@ def enter(spec: RunSpec, installed: Installed, root: Path = ROOT) -> str:
     }
     _put(store, f"{STARTS}{at[:-1]}.{now % 1 * 1e6:06.0f}-{uuid.uuid4().hex[:4]}.json", start)
     return str(record["id"])
+
+
+def newest_spec(runs: Path) -> RunSpec | None:
+    """What the newest start of all runs in a directory has run; None where there is none."""
+    newest = max(runs.glob(f"*/{STARTS}*.json"), key=lambda start: start.name, default=None)
+    return parse(json.loads(newest.read_text())["run_spec"]) if newest else None
 
 
 class Starters:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -20,10 +20,11 @@ from infra.targets.hosts import HostView
 from infra.targets.phases import LOST
 from infra.targets.places import in_bucket
 from training import host_status, run_objects
-from training.host_status import HostStatus
+from training.host_status import HostStatus, Phase
 from training.run_objects import HostStart, StartKeys
 from training.run_spec import RunSpec
-from training.step_record import read_record, step_record
+from training.step_record import newest_steps, read_record, step_record
+from training.step_times import NEWEST, speed_of
 
 _AT_ONCE = 8  # two weeks of a training are some thousand objects
 _PATIENCE_S = 20.0  # of a command that only looks
@@ -41,9 +42,13 @@ def steps(spec: RunSpec, index: int) -> Iterator[dict[str, Any]]:
 
 
 def last_words(spec: RunSpec) -> list[HostView]:
-    """Each host as it ended its newest start in a bucket; one that did so without a word is lost. Raises StoreError."""
+    """Each host as it ended its newest start; one that did so without a word is lost. Raises StoreError.
+
+    Hosts that train into a directory have their last word in another one, which goes with them: of theirs only steps
+    are told.
+    """
     if not in_bucket(spec.output_directory):
-        return []  # hosts that train into a directory leave their status in another one
+        return [view for index in range(spec.hosts) if (view := _of_record(spec, index))]
     store = open_store(location(spec), _PATIENCE_S)
     try:
         starts = run_objects.newest_starts(store.keys(f"{run_objects.HOSTS}/"))
@@ -51,6 +56,24 @@ def last_words(spec: RunSpec) -> list[HostView]:
         return []  # no foundation, so no run
     starters = Starters(store)
     return [_last_word(store, starters, index, starts[index], spec.hosts_per_slice) for index in sorted(starts)]
+
+
+def _of_record(spec: RunSpec, index: int) -> HostView | None:
+    """None where the run's directory has no step of the host."""
+    record = step_record(spec.output_directory, spec.run_name, index)
+    if not (lines := newest_steps(record, NEWEST)):
+        return None
+    is_finished = int(lines[-1]["step"]) + 1 == spec.steps
+    view = HostView(
+        index=index,
+        slice=index // spec.hosts_per_slice,
+        name=f"host-{index}",
+        phase=Phase.FINISHED if is_finished else LOST,
+        reason="" if is_finished else "it is gone, and its record does not say how it ended",
+        bundle="",
+        age_s=max(0.0, time.time() - record.stat().st_mtime),
+    )
+    return _as_far_as(view, lines, spec.steps)
 
 
 def _of_chunks(store: Store, index: int) -> Iterator[dict[str, Any]]:
@@ -92,9 +115,16 @@ def _status(text: bytes) -> HostStatus | None:
 
 
 def _as_far_as_recorded(store: Store, view: HostView, start: HostStart) -> HostView:
-    """By the newest line of its steps, where there is one."""
+    """By the newest lines of its steps, where there are any."""
     lines = [json.loads(line) for key in _chunks(store, view.index)[-1:] for line in store.read(key).splitlines()]
     trained = [line for line in lines if "learning/loss" in line]
     if not trained:
         return replace(view, step=start.resumed_from or 0, steps=start.steps)
-    return replace(view, step=int(trained[-1]["step"]) + 1, steps=start.steps, loss=trained[-1]["learning/loss"])
+    return _as_far_as(view, trained, start.steps)
+
+
+def _as_far_as(view: HostView, trained: Sequence[Mapping[str, Any]], steps: int) -> HostView:
+    """By lines of training steps, oldest first."""
+    newest, speed = trained[-1], speed_of(trained)
+    view = replace(view, step=int(newest["step"]) + 1, steps=steps, loss=newest["learning/loss"])
+    return replace(view, step_s=speed.step_s, tflops_per_s=speed.tflops_per_s) if speed else view

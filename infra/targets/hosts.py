@@ -19,9 +19,10 @@ from training.run_spec import RunSpec
 
 @dataclass(frozen=True)
 class HostView:
-    """One host. `step` of `steps` are done; speeds are of the whole run, in tokens of the global batch per second.
+    """One host. `step` of `steps` are done; `tokens_per_s` are tokens of the global batch, over the newest steps.
 
-    `tflops_per_s` is the model's FLOPs of one device, `mfu` that over the device's bf16 peak, where a source says it.
+    `step_s` is what a step of the run takes usually (training/step_times.py), `tflops_per_s` the model's FLOPs of one
+    device in it, `mfu` that over the device's bf16 peak, where a source says it.
 
     `index` counts over all slices. `phase` is the host's own word, or `lost`. `age_s` is the time since its last word,
     or since its start where it has not spoken yet. `still_since`: when anything last ended in a training that may be
@@ -40,6 +41,7 @@ class HostView:
     steps: int | None = None
     loss: float | None = None
     tokens_per_s: float | None = None
+    step_s: float | None = None
     tflops_per_s: float | None = None
     mfu: float | None = None
     eta_s: float | None = None
@@ -52,13 +54,12 @@ class HostView:
     def running(self) -> bool:
         return self.phase in RUNNING
 
-    def saying(self, status: HostStatus | None) -> HostView:
-        """With how far its training is, by its own word."""
+    def saying(self, status: HostStatus | HostView | None) -> HostView:
+        """With how far its training is, by its own word, or by what its run's record has of it."""
         if status is None:
             return self
-        progress = {
-            name: getattr(status, name) for name in ("step", "steps", "loss", "tokens_per_s", "tflops_per_s", "saved")
-        }
+        known = ("step", "steps", "loss", "tokens_per_s", "step_s", "tflops_per_s", "saved")
+        progress = {name: getattr(status, name) for name in known}
         now = {name: getattr(status, name) for name in ("eta_s", "still_since")} if self.running else {}
         return replace(self, **progress, **now)
 

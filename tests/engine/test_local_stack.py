@@ -204,6 +204,11 @@ def test_names_stop_replay_start_and_what_is_kept(clone: Clone) -> None:
     assert processes.labelled(work) == []
     assert not (work / "hosts").exists()
     assert (run / "checkpoints" / str(SAVE_EVERY)).is_dir()
+    left = clone.status("local.names")
+    (host,) = left["hosts"]
+    assert (left["phase"], host["phase"], left["run_directory"]) == ("absent", "lost", str(run))
+    assert host["step"] >= stopped["step"] and host["step_s"] > 0 and host["tflops_per_s"] > 0
+    assert host["mfu"] is None, "a processor has no peak"
     assert clone.run("slipway", "purge", "local.names", "--yes").returncode == 0
     assert not run.exists()
 

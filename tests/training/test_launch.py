@@ -119,6 +119,7 @@ def test_finished_run_exits_0_and_says_so(finished: FinishedRun) -> None:
         assert status.first_step_at is not None and status.started < status.first_step_at < status.updated
         assert status.tokens_per_s is not None and status.tokens_per_s > 0
         assert status.eta_s is None
+        assert status.step_s and status.tflops_per_s, "of both its starts, as the record has them"
 
 
 def test_every_step_is_in_the_record_although_maxtext_empties_its_file_at_evaluations(finished: FinishedRun) -> None:

@@ -7,6 +7,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from training.host_status import HostStatus, Phase
 from training.loss_judge import BadStep, Bounds
 from training.metrics import Listeners, MetricsTail, Observer, Progress, SpeedMeter, lasting
 from training.standstill import Activity, Measures, Pace, Took
+from training.step_times import STEP_S, Speed
 
 STATUS = HostStatus(Phase.COMPILING, started=0.0, updated=0.0, steps=100)
 
@@ -104,14 +106,39 @@ def test_log_and_metrics_become_the_status() -> None:
     assert (status.loss, status.heldout_loss, status.tokens_per_s, status.eta_s) == (5.1234, 5.5, 10.0, 79.0)
 
 
-def test_flops_are_by_the_wall_time_that_tokens_are() -> None:
+def test_flops_are_by_the_wall_time_of_steps_and_each_step_is_recorded_with_its_own() -> None:
     """MaxText's own figure of a step that was handed on in 0.1 s and took 1 s was ten times too high."""
-    progress = Progress(STATUS, SpeedMeter(10))
+    progress, recorded = Progress(STATUS, SpeedMeter(10)), list[dict[str, object]]()
     handed_on = {"perf/per_device_tflops": 185.2, "perf/per_device_tflops_per_sec": 1852.0}
-    for step in range(21):
-        progress.metrics_lines([{"step": step, "learning/loss": 5.0} | handed_on])
+    for step in range(12):
         progress.log_record(f"completed step: {step}, seconds: 0.1, loss: 5.123", at=10.0 + step)
-    assert progress.status.tflops_per_s == pytest.approx(185.2)
+        recorded += progress.metrics_lines([{"step": step, "learning/loss": 5.0} | handed_on])
+    assert (progress.status.step_s, progress.status.tflops_per_s) == (1.0, pytest.approx(185.2))
+    assert [line.get(STEP_S) for line in recorded] == [None] + [1.0] * 11, "the first one compiles"
+
+
+def test_a_step_whose_loss_is_read_while_an_evaluation_runs_has_no_time() -> None:
+    """MaxText's order: the loss before the evaluation is read in it, and the one of its own step at its end."""
+    progress, at = Progress(STATUS, SpeedMeter(10)), 0.0
+    for step in range(6):
+        if step == 3:
+            progress.log_record("Starting eval after train step 4", at)
+        at += 30.0 if step in (3, 4) else 1.0
+        progress.log_record(f"completed step: {step}, seconds: 0.1, loss: 5.123", at)
+        if step == 4:
+            progress.log_record("Completed eval after train step 4, loss=5.5", at)
+    lines = progress.metrics_lines([{"step": float(step), "learning/loss": 5.0} for step in range(6)])
+    assert [line.get(STEP_S) for line in lines] == [None, 1.0, 1.0, None, None, 1.0]
+
+
+def test_a_start_goes_on_with_the_times_that_its_record_has(tmp_path: Path) -> None:
+    record = tmp_path / "host-0.jsonl"
+    for step in range(20):
+        append(record, **{"step": float(step), "learning/loss": 5.0, STEP_S: 2.0 if step < 18 else 99.0})
+    observer = Observer(tmp_path, tmp_path / "source.jsonl", record, replace(STATUS, resumed_from=18), 10)
+    observer.start()
+    observer.stop()
+    assert observer.progress.clock.speed() == Speed(2.0, None), "steps that are done again do not count"
 
 
 def test_reasons_to_stop_are_heard() -> None:

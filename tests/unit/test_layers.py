@@ -21,6 +21,7 @@ LEAVES = {
     "training.sharding",
     "training.run_objects",
     "training.step_record",
+    "training.step_times",
     "training.exit_codes",
     "training.gpu_environment",
     "training.xla_flags",

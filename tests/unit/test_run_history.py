@@ -19,7 +19,7 @@ from infra.emulators.object_store import ObjectStore, StoreFaultKind
 from infra.emulators.tpu_api import TpuApi
 from infra.operate.stack_status import Losses, losses
 from infra.operate.stack_status import line as line_of
-from infra.runs import run_history, run_plan
+from infra.runs import records, run_history, run_plan
 from infra.runs.records import location
 from infra.stack_file.settings import from_file
 from infra.targets.phases import LOST
@@ -28,6 +28,7 @@ from training.exit_codes import ExitCode
 from training.host_status import HostStatus, Phase
 from training.run_objects import HostStart
 from training.run_spec import RunSpec
+from training.step_times import STEP_S
 
 STACK, STARTED = "v6e-32", 1764129600.0
 
@@ -62,6 +63,7 @@ class LeftBehind:
 
     def end(self, host: int, started: float, code: ExitCode, reason: str, step: int) -> None:
         trained = HostStatus(Phase.TRAINING, started, started, step=step, steps=1000, loss=4.5, saved=step)
+        trained = dataclasses.replace(trained, step_s=0.5, tflops_per_s=459.0)
         self.write(run_objects.end_key(host, started), json.dumps(dataclasses.asdict(trained.ended(code, reason))))
 
 
@@ -104,7 +106,22 @@ def test_a_run_in_a_directory_is_read_from_its_file(spec: RunSpec, tmp_path: Pat
     record.parent.mkdir(parents=True)
     record.write_text(json.dumps(line(0, 9.0)) + "\n" + '{"step": 1.0')
     assert list(run_history.steps(here, 0)) == [line(0, 9.0)]
-    assert run_history.last_words(here) == []
+    (host,) = run_history.last_words(here)
+    assert (host.index, host.phase, host.step, host.steps, host.loss, host.step_s) == (0, LOST, 1, 1000, 9.0, None)
+    assert host.reason == "it is gone, and its record does not say how it ended"
+    lines = [line(step, 9.0) | {STEP_S: 0.5, "perf/per_device_tflops": 100.0} for step in range(1000)]
+    record.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    (host,) = run_history.last_words(here)
+    assert (host.phase, host.step, host.step_s, host.tflops_per_s) == (Phase.FINISHED, 1000, 0.5, 200.0)
+
+
+def test_the_newest_start_in_a_directory_of_runs_says_what_its_hosts_ran(spec: RunSpec, tmp_path: Path) -> None:
+    assert records.newest_spec(tmp_path) is None
+    for name, started in (("a", "2026-11-26T10:00:00"), ("b", "2026-11-26T09:00:00")):
+        start = tmp_path / name / "starts" / f"{started}.000000-abcd.json"
+        start.parent.mkdir(parents=True)
+        start.write_text(json.dumps({"run_spec": dataclasses.replace(spec, run_name=name).to_yaml()}))
+    assert records.newest_spec(tmp_path) == dataclasses.replace(spec, run_name="a")
 
 
 def test_a_host_is_told_of_as_it_ended_its_newest_start(left: LeftBehind, spec: RunSpec) -> None:
@@ -181,20 +198,25 @@ def test_status_and_watch_tell_of_a_run_whose_slices_are_deleted(left: LeftBehin
     left.up(STARTED - 60, "b" * 16, "ada@desk")
     for host in (0, 1):
         left.start(host, STARTED)
-        left.chunk(host, STARTED, 0, *(line(step, 9.0 - step / 10) for step in range(20)))
+        timed = {STEP_S: 0.25, "perf/per_device_tflops": 229.5}
+        left.chunk(host, STARTED, 0, *(line(step, 9.0 - step / 10) | timed for step in range(20)))
     left.end(0, STARTED, ExitCode.INTERRUPTED, "told to stop; 20 of 1000 steps are saved", 20)
     status = said("status")
     assert f"{STACK}: absent, step 20 of 1000 (host 1 lost: it is gone, " in status
-    assert "  host 0 · interrupted · step 20/1000 · loss 4.500 · told to stop; 20 of 1000 steps are saved" in status
+    speed = "0.5 s a step, 459 TFLOP/s a device, MFU 50.0%"
+    assert f"  host 0 · interrupted · step 20/1000 · loss 4.500 · {speed} · told to stop; 20 of 1000" in status
     assert "20 of 1000 steps are saved · started by ada@desk\n" in status
     assert f"  nothing is deployed; this is how its hosts ended; start it with: make up STACK={STACK}\n" in status
     found = json.loads(said("status", "--json"))
     assert (found["phase"], [host["phase"] for host in found["hosts"]]) == ("absent", ["interrupted", "lost"])
+    speeds = [(host["step_s"], host["tflops_per_s"], host["mfu"]) for host in found["hosts"]]
+    assert speeds == [(0.5, 459.0, 0.5), (0.25, 918.0, 1.0)], "by its last word, and by the lines of one without"
     watch = said("watch")
-    assert f"{STACK} host 1 · lost · step 20/1000 · loss 7.100 · it is gone, " in watch
+    faster = "0.25 s a step, 918 TFLOP/s a device, MFU 100.0%"
+    assert f"{STACK} host 1 · lost · step 20/1000 · loss 7.100 · {faster} · it is gone, " in watch
     assert watch.count("started by ada@desk") == 2
     assert f"{STACK} is not deployed; its run ended at step 20 of 1000: host 1 lost: " in watch
-    assert "training loss 9.000 -> 7.100 nats per token" in watch
+    assert f"training loss 9.000 -> 7.100 nats per token, {speed}\n" in watch
     assert f"metrics      {location(spec)}/metrics\n" in watch
 
 

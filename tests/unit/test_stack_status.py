@@ -77,14 +77,17 @@ def test_a_host_line() -> None:
 
 
 class OfOneHost(Hosts):
-    """Whose only host is given."""
+    """Whose only host is given, and what its record has of it."""
 
-    def __init__(self, stack: str, view: HostView, platform: str) -> None:
+    def __init__(self, stack: str, view: HostView | None, platform: str, recorded: HostView | None = None) -> None:
         super().__init__(stack)
-        self._view, self._platform = view, platform
+        self._view, self._platform, self._recorded = view, platform, recorded
 
     def states(self) -> Sequence[HostView]:
-        return [self._view]
+        return [self._view] if self._view else ()
+
+    def left_behind(self) -> Sequence[HostView]:
+        return [self._recorded] if self._recorded else ()
 
     def run_spec(self) -> RunSpec | None:
         return RunSpec(self.stack, "run", self._platform, 1, 1, 8, 10, "gs://ours", None, {})
@@ -93,22 +96,31 @@ class OfOneHost(Hosts):
 @pytest.mark.parametrize(
     ("stack", "platform", "said"),
     [
-        ("v6e-32", "tpu", "7,000 tokens/s, 459 TFLOP/s a device, MFU 50%"),  # 918 of a chip
+        ("v6e-32", "tpu", "7,000 tokens/s, 0.125 s a step, 459 TFLOP/s a device, MFU 50.0%"),  # 918 of a chip
         (
             "gke-tpu7x-8",
             "tpu",
-            "7,000 tokens/s, 459 TFLOP/s a device, MFU 40%",
+            "7,000 tokens/s, 0.125 s a step, 459 TFLOP/s a device, MFU 39.8%",
         ),  # 2,307 of a chip, which has two devices
-        ("eks-h100-2", "gpu", "7,000 tokens/s, 459 TFLOP/s a device, MFU 46%"),
-        ("local", "cpu", "7,000 tokens/s"),  # of a processor no source says a peak
-        ("no-such-stack", "tpu", "7,000 tokens/s"),
+        ("eks-h100-2", "gpu", "7,000 tokens/s, 0.125 s a step, 459 TFLOP/s a device, MFU 46.4%"),
+        ("local", "cpu", "7,000 tokens/s, 0.125 s a step"),  # of a processor no source says a peak
+        ("no-such-stack", "tpu", "7,000 tokens/s, 0.125 s a step"),
     ],
 )
 def test_a_host_that_says_its_flops_has_an_mfu_by_the_peak_of_its_stacks_row(
     stack: str, platform: str, said: str
 ) -> None:
-    (view,) = status_of(OfOneHost(stack, dataclasses.replace(HOST, tflops_per_s=459.0), platform)).hosts
+    trained = dataclasses.replace(HOST, step_s=0.125, tflops_per_s=459.0)
+    (view,) = status_of(OfOneHost(stack, trained, platform)).hosts
     assert cells(view)[5] == said
+    ended = replace(trained, phase="finished")
+    (left,) = status_of(OfOneHost(stack, None, platform, ended)).hosts
+    assert left == replace(view, phase="finished"), "the record has it when the host is gone"
+    assert cells(left)[5].startswith("7,000 tokens/s, 0.125 s a step, 459 TFLOP/s a device")
+    (pod,) = status_of(
+        OfOneHost(stack, replace(ended, step=None, step_s=None, tflops_per_s=None), platform, ended)
+    ).hosts
+    assert (pod.step, pod.step_s, pod.mfu) == (5, 0.125, view.mfu), "and when it cannot say it itself"
 
 
 def test_a_host_in_which_nothing_ends_says_since_when_and_no_eta() -> None:
@@ -125,7 +137,7 @@ def test_what_would_be_lost_now_is_said_of_a_host_that_trains() -> None:
 def test_json_has_each_hosts_fields_and_what_its_target_alone_knows_side_by_side() -> None:
     (row,) = json.loads(json.dumps(stack_status("s", [HOST]).to_json()))["hosts"]
     known = {"index", "phase", "step", "steps", "loss", "tokens_per_s", "eta_s", "pid", "reason"}  # since 0.1.0
-    later = {"slice", "name", "bundle", "age_s", "still_since", "saved", "started_by", "tflops_per_s", "mfu"}
+    later = {"slice", "name", "bundle", "age_s", "still_since", "saved", "started_by", "step_s", "tflops_per_s", "mfu"}
     assert row.keys() == known | later
     assert (row["pid"], row["eta_s"], row["age_s"]) == (42, 61, 1.5)
 

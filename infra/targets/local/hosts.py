@@ -1,4 +1,4 @@
-"""`Hosts` of target local: processes and files on this machine."""
+"""`Hosts` of target local: processes and files on this machine, and once they are gone what its newest run has left."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from infra.paths import RUN_SPEC, StackPaths, stack_file
+from infra.runs import records, run_history
 from infra.stack_file import stack_yaml
 from infra.targets.errors import TargetError
 from infra.targets.hosts import Hosts, HostView
@@ -29,6 +30,10 @@ class LocalHosts(Hosts):
     def states(self) -> Sequence[HostView]:
         spec = self.run_spec()
         return [_view(host, spec.hosts_per_slice if spec else 1) for host in self._states()]
+
+    def left_behind(self) -> Sequence[HostView]:
+        spec = self.run_spec()
+        return run_history.last_words(spec) if spec else ()
 
     def metrics(self, index: int) -> Iterator[dict[str, float]]:
         spec = self.run_spec()
@@ -90,7 +95,7 @@ class LocalHosts(Hosts):
 
     def run_spec(self) -> RunSpec | None:
         path = self._paths.host(0) / host_directory.RUN_SPEC
-        return parse(path.read_text()) if path.exists() else None
+        return parse(path.read_text()) if path.exists() else records.newest_spec(self._runs())
 
     def kept_runs(self) -> Sequence[str]:
         runs = self._runs()
