@@ -57,11 +57,11 @@ def status_of(hosts: Hosts) -> StackStatus:
     if any(view.running or view.step is not None for view in views):
         return stack_status(hosts.stack, _with_mfu(hosts, views))
     try:
-        left = _with_mfu(hosts, hosts.left_behind())
+        left = hosts.left_behind()
     except SentenceError as error:
         return replace(stack_status(hosts.stack, views), unread=str(error))
     if not views:
-        return replace(stack_status(hosts.stack, left), phase=ABSENT)
+        return replace(stack_status(hosts.stack, _with_mfu(hosts, left)), phase=ABSENT)
     recorded = {view.index: view for view in left}
     return stack_status(hosts.stack, _with_mfu(hosts, [view.saying(recorded.get(view.index)) for view in views]))
 

@@ -146,11 +146,17 @@ def test_a_fault_of_the_request_itself_is_not_tried_everywhere(api: TpuApi) -> N
 
 
 def test_secrets_and_traces_are_in_no_sentence(api: TpuApi) -> None:
-    for kind in (FaultKind.DENIED, FaultKind.UNAUTHENTICATED, FaultKind.OPERATION_ERROR):
+    for kind, next_step in (
+        (FaultKind.DENIED, "have it granted (roles/tpu.admin), or run `gcloud auth application-default login`"),
+        (FaultKind.UNAUTHENTICATED, "invalid authentication credentials.; run `gcloud auth application-default login`"),
+        (FaultKind.OPERATION_ERROR, "An internal error has occurred (a fault of the emulator).; run `pulumi up` again"),
+    ):
         api.fail(kind, "CreateQueuedResource")
         stack = Stack(wanted(metadata={"startup-script": "WORD-OF-THE-SCRIPT"}), api.advance)
         sentence = refused(stack)
         assert sentence.startswith("cannot create projects/p/locations/us-east5-b/queuedResources/q-s: ")
+        assert next_step in sentence
+        assert api.cloud.ledger.requests == {}
         assert "WORD-OF-THE-SCRIPT" not in sentence
         assert "Traceback" not in sentence
 
