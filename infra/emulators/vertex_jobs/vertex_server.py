@@ -34,9 +34,8 @@ _SYSTEM = {
 }
 _PLACE = "projects/[^/:]+/locations/[^/:]+"
 _JOB = f"{_PLACE}/customJobs/[^/:]+"
-_OPERATION = f"{_PLACE}(?:/customJobs/[^/:]+)?/operations/[^/:]+"
-
-_OF_OPERATIONS = "/(?:v1|ui)"  # the client's REST transport asks for operations below /ui, as 2.7.0 does
+# The client's REST transport asks for operations below /ui: google-cloud-aiplatform 2.7.0 does.
+_OPERATION = f"/(?:v1|ui)/({_PLACE}(?:/customJobs/[^/:]+)?/operations/[^/:]+)"
 
 
 @dataclass(frozen=True)
@@ -65,11 +64,10 @@ ROUTES = (
     JobRoute("DeleteCustomJob", "DELETE", f"/v1/({_JOB})", JobCalls.delete, permission="customJobs.delete",
              makes_operation=True),
     JobRoute("CancelCustomJob", "POST", f"/v1/({_JOB}):cancel", JobCalls.cancel, permission="customJobs.cancel"),
-    JobRoute("GetOperation", "GET", f"{_OF_OPERATIONS}/({_OPERATION})", JobCalls.get_operation, permission="operations.get"),
-    JobRoute("WaitOperation", "POST", f"{_OF_OPERATIONS}/({_OPERATION}):wait", JobCalls.get_operation, ("timeout",),
+    JobRoute("GetOperation", "GET", _OPERATION, JobCalls.get_operation, permission="operations.get"),
+    JobRoute("WaitOperation", "POST", f"{_OPERATION}:wait", JobCalls.get_operation, ("timeout",),
              permission="operations.wait"),
-    JobRoute("DeleteOperation", "DELETE", f"{_OF_OPERATIONS}/({_OPERATION})", JobCalls.delete_operation,
-             permission="operations.delete"),
+    JobRoute("DeleteOperation", "DELETE", _OPERATION, JobCalls.delete_operation, permission="operations.delete"),
 )  # fmt: skip
 
 
