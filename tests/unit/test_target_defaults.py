@@ -27,7 +27,7 @@ from infra.targets.errors import NotOfferedError
 from infra.targets.hosts import Hosts, HostView
 from infra.targets.places import Places
 from infra.targets.registry import Target
-from tests.unit.tpu_stack import EmulatedContext
+from tests.unit.emulated_engine import EmulatedContext
 from training.run_spec import RunSpec
 
 SPEC = RunSpec("s", "run", "cpu", 1, 1, 2, 10, "gs://ours", None, {"per_device_batch_size": 1, "max_target_length": 8})

@@ -84,17 +84,15 @@ def ensure(context: Context, new: VertexJobInputs, known: KnownJob = NOTHING) ->
     for job in ours:
         if job != kept:
             _give_up(context, new, job, is_double=bool(kept))
-    if kept:
-        return _until_it_runs(context, new, kept) if new.wait else outputs_of(kept)
-    full: list[str] = []
-    for region in new.regions:
+    full: dict[str, str] = {}  # by region
+    for region in dict.fromkeys((*([kept.region] if kept else []), *new.regions)):
         try:
-            job = ask(context, new, region)
+            job = kept if kept and region == kept.region else ask(context, new, region)
             return _until_it_runs(context, new, job) if new.wait else outputs_of(job)
         except FullError as error:
-            full.append(str(error))
+            full[region] = str(error)
             context.say(str(error))
-    raise ResourceError(f"no region serves it: {'; '.join(full)}")
+    raise ResourceError(f"no region serves it: {'; '.join(full.values())}")
 
 
 def find(context: Context, new: VertexJobInputs, known: KnownJob = NOTHING) -> tuple[CustomJob | None, list[CustomJob]]:
