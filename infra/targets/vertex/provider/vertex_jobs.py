@@ -237,7 +237,7 @@ def _again(context: Context, new: VertexJobInputs, known: KnownJob, job: CustomJ
 def _ended(context: Context, job: CustomJob) -> ResourceError:
     why = f"custom job {job.number} in {job.region} is {job.state}: {vertex_states.reason(job)}"
     if not vertex_states.is_shortage(job):
-        return ResourceError(f"{why}; mend it and run `pulumi up` again (`slipway logs` has what it said)")
+        return ResourceError(f"{why}; mend it, then run `pulumi up` again; its logs have what its containers said")
     vertex_cleanup.remove(context, job.name)
     return FullError(why)
 
