@@ -1,4 +1,4 @@
-"""One container as a process of this machine: `python -m infra.emulators.vertex_jobs.container <directory>`.
+"""One container as a process of this machine: `python -P container.py <directory>`, which spares it the package.
 
 Starts what container.json in that directory says, and ends as it does. A SIGTERM is passed on to that one process, as
 to a container's first; what still runs after the grace time is killed, and so is all that the process leaves behind,
@@ -31,7 +31,12 @@ def main(directory: Path) -> int:
     """The exit code of the container: 128 + N where signal N ended it."""
     spec: Any = json.loads((directory / SPEC).read_text())
     stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())  # one that comes before there is anybody to tell
+
+    def note(*_: object) -> None:
+        """Of one that comes before there is anybody to tell."""
+        stopping.set()
+
+    signal.signal(signal.SIGTERM, note)
     try:
         with (directory / OUT).open("ab") as out, (directory / ERRORS).open("ab") as errors:
             process = subprocess.Popen(

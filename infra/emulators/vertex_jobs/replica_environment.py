@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra.emulators.vertex_jobs import job_messages
-from infra.emulators.vertex_jobs.job_records import Job, Replica
+from infra.emulators.vertex_jobs.job_records import EmulatedJob, Replica
 
 _TF_NAMES = ("chief", "worker", "ps")  # of pools; evaluators are not part of the cluster
 
 
-def service_variables(job: Job, replica: Replica, addresses: Mapping[str, str]) -> dict[str, str]:
+def service_variables(job: EmulatedJob, replica: Replica, addresses: Mapping[str, str]) -> dict[str, str]:
     """Of one replica. addresses: `host:port` of every replica by its name."""
     spec = job_messages.plain(job.message.job_spec)
     pools: dict[str, list[str]] = {}
@@ -43,13 +43,13 @@ def service_variables(job: Job, replica: Replica, addresses: Mapping[str, str]) 
     return variables | _output(job)
 
 
-def hostname(job: Job, replica: Replica) -> str:
+def hostname(job: EmulatedJob, replica: Replica) -> str:
     """As replicas were seen to be called; it resolves nowhere here."""
     digest = hashlib.sha256(job.name.encode()).hexdigest()[:10]
     return f"cmle-training-workerpool{replica.pool}-{digest}-{replica.index}"
 
 
-def _tf_config(job: Job, replica: Replica, addresses: Mapping[str, str], spec: Any) -> dict[str, Any]:
+def _tf_config(job: EmulatedJob, replica: Replica, addresses: Mapping[str, str], spec: Any) -> dict[str, Any]:
     cluster: dict[str, list[str]] = {}
     for each in job.replicas:
         if each.pool < len(_TF_NAMES):
@@ -59,7 +59,7 @@ def _tf_config(job: Job, replica: Replica, addresses: Mapping[str, str], spec: A
     return {"cluster": cluster, "environment": "cloud", "job": spec, "task": task}
 
 
-def _output(job: Job) -> dict[str, str]:
+def _output(job: EmulatedJob) -> dict[str, str]:
     spec = job.message.job_spec
     variables = dict[str, str]()
     if prefix := spec.base_output_directory.output_uri_prefix.rstrip("/"):

@@ -29,7 +29,7 @@ from pathlib import Path
 from infra.emulators.metadata_server import MetadataServer
 from infra.emulators.vertex_jobs import container
 from infra.emulators.vertex_jobs.container_command import ImageConfig, argv
-from infra.emulators.vertex_jobs.job_records import Job, Replica
+from infra.emulators.vertex_jobs.job_records import EmulatedJob, Replica
 from infra.emulators.vertex_jobs.replica_environment import service_variables
 from infra.paths import ROOT
 
@@ -83,10 +83,10 @@ class ReplicaProcesses:
     tokens: dict[str, str] = field(default_factory=dict[str, str])
     images: dict[str, ImageConfig] = field(default_factory=dict[str, ImageConfig])
     grace_s: float = GRACE_S
-    print_line: Callable[[Job, str, str, str], None] = lambda job, replica, severity, line: None
+    print_line: Callable[[EmulatedJob, str, str, str], None] = lambda job, replica, severity, line: None
     _jobs: dict[str, _RunningJob] = field(default_factory=dict[str, _RunningJob])
 
-    def start(self, job: Job) -> None:
+    def start(self, job: EmulatedJob) -> None:
         self._forget(job)
         token = f"token-{secrets.token_hex(8)}"
         metadata = MetadataServer(token, email=account(job))
@@ -98,23 +98,23 @@ class ReplicaProcesses:
         for replica in job.replicas:
             running.containers[replica.name] = self._start(job, replica, running)
 
-    def exits(self, job: Job) -> Mapping[str, int]:
+    def exits(self, job: EmulatedJob) -> Mapping[str, int]:
         self._collect(job)
         codes = {name: each.exit_code for name, each in self._containers(job).items()}
         return {name: code for name, code in codes.items() if code is not None}
 
-    def stop(self, job: Job) -> None:
+    def stop(self, job: EmulatedJob) -> None:
         for each in self._containers(job).values():
             if each.exit_code is None:
                 each.process.send_signal(signal.SIGTERM)
 
-    def are_gone(self, job: Job) -> bool:
+    def are_gone(self, job: EmulatedJob) -> bool:
         if len(self.exits(job)) < len(self._containers(job)):
             return False
         self._forget(job)
         return True
 
-    def restart(self, job: Job, replica: Replica) -> None:
+    def restart(self, job: EmulatedJob, replica: Replica) -> None:
         running = self._jobs[job.name]
         _end_all([running.containers[replica.name]])
         self._collect(job)
@@ -126,11 +126,11 @@ class ReplicaProcesses:
 
     # --- parts ---
 
-    def _containers(self, job: Job) -> Mapping[str, _Container]:
+    def _containers(self, job: EmulatedJob) -> Mapping[str, _Container]:
         running = self._jobs.get(job.name)
         return running.containers if running else {}
 
-    def _forget(self, job: Job) -> None:
+    def _forget(self, job: EmulatedJob) -> None:
         running = self._jobs.pop(job.name, None)
         if running:
             self._end(running)
@@ -140,7 +140,7 @@ class ReplicaProcesses:
         running.metadata.close()
         self.tokens.pop(running.metadata.token, None)
 
-    def _start(self, job: Job, replica: Replica, running: _RunningJob) -> _Container:
+    def _start(self, job: EmulatedJob, replica: Replica, running: _RunningJob) -> _Container:
         directory = self.directory / job.id / replica.name
         shutil.rmtree(directory, ignore_errors=True)
         home = directory / "home"
@@ -162,7 +162,7 @@ class ReplicaProcesses:
         written = {"argv": words, "environment": environment, "cwd": str(home), "grace_s": self.grace_s}
         (directory / container.SPEC).write_text(json.dumps(written))
         process = subprocess.Popen(
-            [sys.executable, "-m", "infra.emulators.vertex_jobs.container", str(directory)],
+            [sys.executable, "-P", str(container.__file__), str(directory)],
             cwd=ROOT,
             env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
             stdin=subprocess.PIPE,
@@ -171,7 +171,7 @@ class ReplicaProcesses:
         )
         return _Container(directory, process)
 
-    def _collect(self, job: Job) -> None:
+    def _collect(self, job: EmulatedJob) -> None:
         """Whole lines that replicas have printed since the last time; the rest of one that has ended, too."""
         for name, each in self._containers(job).items():
             ended = each.exit_code is not None
@@ -188,13 +188,13 @@ def _end_all(containers: Iterable[_Container]) -> None:
         each.finish_end()
 
 
-def account(job: Job) -> str:
+def account(job: EmulatedJob) -> str:
     """Whose token its containers get: Vertex AI's agent for custom code where the job names none."""
     agent = f"service-{job.region.project}@gcp-sa-aiplatform-cc.iam.gserviceaccount.com"
     return job.message.job_spec.service_account or agent
 
 
-def _machine(job: Job) -> dict[str, str]:
+def _machine(job: EmulatedJob) -> dict[str, str]:
     return {
         "project/project-id": job.project,
         "project/numeric-project-id": job.region.project,

@@ -17,7 +17,7 @@ import pytest
 from infra.emulators.vertex_jobs import JobCloud, VertexApi, job_messages
 from infra.emulators.vertex_jobs.container import LABEL
 from infra.emulators.vertex_jobs.container_command import ImageConfig, argv
-from infra.emulators.vertex_jobs.job_records import Job, Region
+from infra.emulators.vertex_jobs.job_records import EmulatedJob, Region
 from infra.emulators.vertex_jobs.replica_environment import service_variables
 from infra.emulators.vertex_jobs.replica_processes import ReplicaProcesses
 from infra.labelled_processes import labelled
@@ -44,9 +44,9 @@ def test_command_and_args_take_the_place_of_the_image_s_own(
     assert argv(image, command, args, {"RANK": "1"}) == runs
 
 
-def job_of(asked: dict[str, Any]) -> Job:
+def job_of(asked: dict[str, Any]) -> EmulatedJob:
     message = job_messages.parse("CustomJob", asked, "custom_job")
-    return Job(Region.of("projects/p/locations/us-central1"), "p", "17", message, START_S)
+    return EmulatedJob(Region.of("projects/p/locations/us-central1"), "p", "17", message, START_S)
 
 
 def test_replicas_are_told_who_they_are_and_the_training_understands_it() -> None:
@@ -131,17 +131,18 @@ def test_a_cancelled_job_may_save_first(api: VertexApi, caller: Caller) -> None:
     """SIGTERM to the one process, and what it leaves behind ends with it."""
     script = "trap 'echo saved >state; exit 0' TERM; sleep 601 & touch ready; wait"
     name = started(caller, script, "trap '' TERM; touch ready; exec sleep 602")
+    assert isinstance(api.cloud.replicas, ReplicaProcesses)
+    directory = api.cloud.replicas.directory
     for replica in ("workerpool0-0", "workerpool1-0"):
         until(file_of(api, name, replica, "ready").exists)
-    assert isinstance(api.cloud.replicas, ReplicaProcesses)
     caller.cancel(name)
     until(file_of(api, name, "workerpool0-0", "state").exists)
     api.advance(60)
     assert caller.state(name) == "CANCELLING", "one ignores it, and has its grace time"
-    (stubborn,) = until(lambda: [each for each in running(api.cloud.replicas.directory) if "602" in each.cmdline()])
+    (stubborn,) = until(lambda: [each for each in running(directory) if "602" in each.cmdline()])
     stubborn.kill()
     ends(caller, name, "CANCELLED")
-    assert running(api.cloud.replicas.directory) == []
+    assert running(directory) == []
 
 
 def test_what_does_not_end_is_killed(api: VertexApi, caller: Caller) -> None:
@@ -196,3 +197,25 @@ with VertexApi(JobCloud(JobTimings(0, 0), replicas=replicas)) as api, Caller(api
         until(lambda: running(tmp_path))
         emulator.kill()
     until(lambda: not running(tmp_path))
+
+
+def test_what_containers_print_is_in_cloud_logging(caller: Caller) -> None:
+    structured = json.dumps({"message": "two", "step": 2})
+    name = started(caller, f"echo one; echo '{structured}'; printf three; echo four >&2; sleep 1")
+    ends(caller, name, "SUCCEEDED")
+    job = name.rpartition("/")[2]
+    of_job = f'resource.type="ml_job" AND resource.labels.job_id="{job}"'
+    entries = caller.entries(f'{of_job} AND resource.labels.task_name="workerpool0-0"')
+    said = [(entry["severity"], entry["jsonPayload"]["message"]) for entry in entries]
+    assert sorted(said) == [("ERROR", "four"), ("INFO", "one"), ("INFO", "three"), ("INFO", "two")]
+    assert [entry["jsonPayload"].get("step") for entry in entries].count(2) == 1
+    assert entries[0]["resource"]["labels"] == {
+        "job_id": job,
+        "project_id": "345434927424",
+        "task_name": "workerpool0-0",
+    }
+    assert [entry["jsonPayload"]["message"] for entry in caller.entries(f"{of_job} severity>=ERROR")] == ["four"]
+    service = caller.entries(f'{of_job} resource.labels.task_name="service"', orderBy="timestamp desc", pageSize=1)
+    assert [entry["jsonPayload"]["message"] for entry in service] == ["Job completed successfully."]
+    assert caller.entries(f'{of_job} AND timestamp<"2020-01-01T00:00:00Z"') == []
+    assert caller.entries(of_job, resourceNames=["projects/other"]) == []

@@ -31,6 +31,7 @@ def call(caller: Caller, rpc: str, name: str) -> Any:
         "ListCustomJobs": lambda: caller.titles(),
         "DeleteCustomJob": lambda: caller.delete(name),
         "CancelCustomJob": lambda: caller.cancel(name),
+        "ListLogEntries": lambda: caller.entries(),
         "GetOperation": lambda: caller.get(name),
         "WaitOperation": lambda: caller.call("POST", f"{name}:wait", {}),
         "DeleteOperation": lambda: caller.delete(name),
@@ -69,7 +70,7 @@ def test_every_fault_of_every_call(api: VertexApi, caller: Caller, rpc: str, kin
     except (CallError, requests.exceptions.RequestException, ValueError):
         learned = False
     assert (fault.happened, api.calls_of(rpc)[-1].fault) == (1, kind.name)
-    changes = rpc not in ("GetCustomJob", "ListCustomJobs", "GetOperation", "WaitOperation")
+    changes = rpc not in ("GetCustomJob", "ListCustomJobs", "GetOperation", "WaitOperation", "ListLogEntries")
     assert (effect(api, caller) != before) == (changes and kind.has_effect)
     assert learned == (kind is FaultKind.SLOW or (kind is FaultKind.EMPTY and learned))
     if kind in LOST:
