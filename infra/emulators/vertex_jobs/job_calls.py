@@ -44,6 +44,7 @@ class JobCalls:
     operations: dict[str, JobOperation] = field(default_factory=dict[str, JobOperation])
     refused_accounts: set[str] = field(default_factory=set[str])
     closed_regions: set[str] = field(default_factory=set[str])
+    new_id: Callable[[], str] = lambda: str(random.SystemRandom().randrange(10**18, 9 * 10**18))
 
     def check_region(self, name: str) -> None:
         """Refuses every call in a region that is not one of Vertex AI's, or is closed."""
@@ -56,8 +57,7 @@ class JobCalls:
         region = Region.of(parent)
         message = job_checks.checked(region, job_messages.parse("CustomJob", body or {}, "custom_job"))
         now_s = self.cloud.now_s
-        identifier = str(random.SystemRandom().randrange(10**18, 9 * 10**18))
-        job = EmulatedJob(region, parent.split("/")[1], identifier, message, now_s, update_s=now_s)
+        job = EmulatedJob(region, parent.split("/")[1], self.new_id(), message, now_s, update_s=now_s)
         account = message.job_spec.service_account
         if account in self.refused_accounts:
             said = f"You do not have permission to act as service_account: {account}. (or it may not exist)."
@@ -148,8 +148,7 @@ class JobCalls:
             action()
 
     def _operation(self, job: EmulatedJob, action: Callable[[], None] | None) -> JobOperation:
-        identifier = random.SystemRandom().randrange(10**18, 9 * 10**18)
-        name = f"{job.region.parent}/operations/{identifier}"
+        name = f"{job.region.parent}/operations/{self.new_id()}"
         now_s = self.cloud.now_s
         operation = self.operations[name] = JobOperation(name, now_s, now_s + self.cloud.timings.delete_s, action)
         return operation
