@@ -1,6 +1,6 @@
 """The emulated Vertex AI against every request that clients sent which nobody here wrote, without these clients.
 
-gcloud's are those of tests/gcloud/. google-cloud-aiplatform's were recorded by hand (tests/gcloud/aiplatform_client.py).
+gcloud's are those of tests/gcloud/, google-cloud-aiplatform's were recorded by tests/gcloud/aiplatform_client.py.
 """
 
 from __future__ import annotations
