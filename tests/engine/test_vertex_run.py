@@ -83,6 +83,12 @@ def pulumi(clone: Clone, verb: str, *arguments: str) -> None:
     assert done.returncode == 0, said(done)
 
 
+def slipway(clone: Clone, *arguments: str) -> str:
+    done = clone.run("slipway", *arguments)
+    assert done.returncode == 0, said(done)
+    return said(done)
+
+
 def jobs(api: VertexApi) -> list[Any]:
     with api.lock:
         api.tick()
@@ -112,10 +118,10 @@ def test_a_cancelled_job_is_gone_on_with_by_the_next(tmp_path: Path, api: Vertex
     write(clone, FOR_EVER)
     pulumi(clone, "up")
     until(lambda: steps_done(api) >= 2, "two steps are done")
-    (job,) = jobs(api)
-    with api.lock:
-        api.cloud.cancel(job)
-    until(lambda: jobs(api)[0].state is JobState.CANCELLED, "the job is cancelled")
+    assert "slipway: 2 hosts, 2 devices, all take part" in slipway(clone, "logs", STACK, "--host", "1")
+    slipway(clone, "stop", STACK)
+    assert [job.state for job in jobs(api)] == [JobState.CANCELLED]
+    assert {host["phase"] for host in clone.status(STACK)["hosts"]} == {"interrupted"}
     before = saved(tmp_path / "buckets")
     assert before >= 2, f"a stop saves\n{printed(api)}"
 
@@ -125,6 +131,8 @@ def test_a_cancelled_job_is_gone_on_with_by_the_next(tmp_path: Path, api: Vertex
     (job,) = jobs(api)
     assert job.state is JobState.SUCCEEDED, f"{job.failure}\n{printed(api)}"
     assert saved(tmp_path / "buckets") == before + MORE_STEPS
+    hosts = clone.status(STACK)["hosts"]
+    assert {(host["phase"], host["step"]) for host in hosts} == {("finished", before + MORE_STEPS)}
     pulumi(clone, "preview", "--expect-no-changes")
     pulumi(clone, "destroy")
     assert jobs(api) == []
