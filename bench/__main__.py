@@ -26,6 +26,7 @@ BENCHMARKS = (
     "cluster_hosts",
     "tpu_requests",
     "safe_money",
+    "vertex",
     "bootstrap",
     "booted_host",
     "preempted_slice",

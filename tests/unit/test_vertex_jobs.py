@@ -126,6 +126,17 @@ def test_what_has_failed_is_said_and_made_again(api: VertexApi, stack: VertexSta
     assert any("is FAILED (The replica workerpool0-0 exited" in line for line in stack.lines)
 
 
+def test_a_lost_answer_makes_no_second_job(api: VertexApi, stack: VertexStack) -> None:
+    api.fail(FaultKind.UNAVAILABLE_AFTER, "CreateCustomJob")
+    stack.up()
+    assert list(jobs_in(api.cloud).values()) == ["RUNNING"]
+    assert len(api.calls_of("CreateCustomJob")) == 1
+    api.fail(FaultKind.UNAVAILABLE, "CreateCustomJob")
+    stack.job = wanted(environment={"SLIPWAY_BUNDLE": "c" * 16})
+    stack.up()
+    assert len(api.calls_of("CreateCustomJob")) == 3, "what has made none is asked again, once that is known"
+
+
 def test_a_second_job_of_the_state_is_ended_when_it_is_seen(api: VertexApi, stack: VertexStack) -> None:
     stack.up()
     (first,) = api.cloud.jobs.values()
