@@ -99,6 +99,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "emulators": ("stack_file", "artifacts", "host_software", "vm_hosts"),
     "runs": ("stack_file", "artifacts", "host_software"),
     "preview": ("stack_file", "host_software", "runs"),
+    "importing": ("stack_file", "preview", "pods"),
     "providers": ("artifacts", "host_software", "runs", "pods"),
     "components": ("stack_file", "artifacts", "host_software", "runs", "pods", "providers"),
     "google_cloud": ("providers",),
@@ -112,7 +113,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "commands": (
         *("stack_file", "artifacts", "host_software", "runs", "preview"),
-        *("engine", "doctor", "operate", "emulators"),
+        *("engine", "doctor", "operate", "emulators", "importing"),
     ),
 }
 
