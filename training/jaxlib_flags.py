@@ -19,12 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import jaxlib
-from jaxlib import _jax
+from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
 
 _WORD = re.compile(rb"\0(xla_[a-z0-9_]{3,90})(?=\0)")
 _ASKED = ("true", "false")
 _UNKNOWN = b"Unknown flag"
-_KINDS = {(False, True): "on", (True, False): "off", (False, False): "ignored"}  # of what each of these changes
+# Of what each of _ASKED changes.
+_KINDS: dict[tuple[bool, ...], str] = {
+    (False, True): "on",
+    (True, False): "off",
+    (False, False): "ignored",
+}
 
 
 def table() -> dict[str, Any]:
@@ -44,7 +49,7 @@ def table() -> dict[str, Any]:
 
 def _words() -> set[str]:
     """What may be a flag: whole strings of the library that parses them."""
-    with (Path(jaxlib.__file__).parent / "libjax_common.so").open("rb") as library:
+    with (Path(str(jaxlib.__file__)).parent / "libjax_common.so").open("rb") as library:
         text = mmap.mmap(library.fileno(), 0, access=mmap.ACCESS_READ)
         return {word[1].decode() for word in _WORD.finditer(text)}
 

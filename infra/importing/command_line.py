@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 # As MaxText has been started, in any of its releases: a file or a module.
@@ -67,6 +67,11 @@ def expanded(text: str, environ: Mapping[str, str]) -> str:
         return environ.get(found["braced"] or found["plain"], found[0])
 
     return _VARIABLE.sub(value, text)
+
+
+def names(texts: Iterable[str]) -> set[str]:
+    """The variables that words name."""
+    return {found["braced"] or found["plain"] for text in texts for found in _VARIABLE.finditer(text)}
 
 
 def unset(text: str) -> str | None:

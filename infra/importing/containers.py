@@ -39,22 +39,19 @@ def image(found: Sequence[Pool], draft: Draft) -> None:
 def arguments(found: Sequence[Pool], variables: dict[str, Variable], draft: Draft) -> list[Argument] | None:
     """MaxText's arguments; None where nothing starts MaxText. What a shell sets is put into `variables`, and a variable
     that is a command, or one of MaxText's own (M_...), is taken out."""
-    words = _words(found, draft)
+    texts, paths = _words(found, draft)
     environ = {variable.name: variable.value for variable in variables.values()}
     own = _of_fields(variables)
-    at = command_line.trainer(words[0]) if words else None
+    at = command_line.trainer(texts)
     if at is not None:
-        [texts, paths] = words
         for text, where in zip(texts[: at + 1], paths[: at + 1], strict=True):
             draft.account.dropped(where, text, _STARTS)
         for text, where in zip(texts[at + 1 :], paths[at + 1 :], strict=True):
             own += maxtext_arguments.read([command_line.expanded(text, environ)], where, draft)
+        _used(texts, variables, draft)
         return own
-    starts = False
-    if words:
-        [texts, paths] = words
-        every = tuple(path for where in paths for path in where)
-        starts = _of_shell("command", texts, every, variables, draft, own)
+    every = tuple(path for where in paths for path in where)
+    starts = bool(texts) and _of_shell("command", texts, every, variables, draft, own)
     for variable in list(variables.values()) if not starts else ():
         if command_line.read([variable.value], {}).words is not None:
             del variables[variable.name]
@@ -86,8 +83,16 @@ def _of_shell(
             draft.account.dropped(paths, " ".join(texts), _OTHER)
         return False
     draft.account.dropped(paths, f"{name}: the program", _STARTS)
+    _used(texts, variables, draft)
     own += maxtext_arguments.read(commands.words, paths, draft)
     return True
+
+
+def _used(texts: Sequence[str], variables: dict[str, Variable], draft: Draft) -> None:
+    """Takes out variables that the command's words name, and whose values are therefore in its arguments."""
+    for name in command_line.names({*texts}) & variables.keys():
+        variable = variables.pop(name)
+        draft.account.dropped(variable.paths, str(variable), "its value is in the arguments that name it")
 
 
 def _of_fields(variables: dict[str, Variable]) -> list[Argument]:
@@ -97,7 +102,7 @@ def _of_fields(variables: dict[str, Variable]) -> list[Argument]:
     return [Argument(each.name.removeprefix("M_").lower(), each.value, each.paths) for each in taken]
 
 
-def _words(found: Sequence[Pool], draft: Draft) -> tuple[list[str], list[tuple[str, ...]]] | None:
+def _words(found: Sequence[Pool], draft: Draft) -> tuple[list[str], list[tuple[str, ...]]]:
     """Command and arguments of the first pool, each word with its paths in all pools that have the same."""
     of_pools = [[node for key in ("command", "args") for node in _nodes(pool.container, key)] for pool in found]
     first = of_pools[0]
@@ -110,7 +115,7 @@ def _words(found: Sequence[Pool], draft: Draft) -> tuple[list[str], list[tuple[s
             every = [path for node in nodes for path in node.paths]
             why = "is another command than the first pool's, which holds: hosts of a stack run the same"
             draft.account.contradictory(every, "command", why)
-    return ([node.text for node in first], [tuple(where) for where in paths]) if first else None
+    return [node.text for node in first], [tuple(where) for where in paths]
 
 
 def _nodes(container: Mapping[str, Node], key: str) -> list[Node]:

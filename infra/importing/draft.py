@@ -20,9 +20,9 @@ class Draft:
 
     known: Collection[str]
     account: Account = field(default_factory=Account)
-    keys: dict[str, Any] = field(default_factory=dict)
-    training: dict[str, Any] = field(default_factory=dict)
-    assumed: list[str] = field(default_factory=list)
+    keys: dict[str, Any] = field(default_factory=dict[str, Any])
+    training: dict[str, Any] = field(default_factory=dict[str, Any])
+    assumed: list[str] = field(default_factory=list[str])
 
     def keep(self, node: Node, key: str, value: Any, why: str = "") -> None:
         """As a key of the stack, which may have another name than in the file; dropped where the target has none."""

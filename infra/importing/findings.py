@@ -35,7 +35,7 @@ class Finding:
 class Account:
     """Collects findings; the only thing of an import that changes."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list[Finding])
 
     def kept(self, paths: Iterable[str], part: str, key: str, why: str = "") -> None:
         self.findings.append(Finding(Verdict.KEPT, tuple(paths), part, why, key))

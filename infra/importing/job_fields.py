@@ -17,6 +17,7 @@ from infra.importing.machines import Place
 _DEFAULT_ACCOUNT = "-compute@developer.gserviceaccount.com"
 _NETWORK = re.compile(r"projects/[0-9]+/global/networks/[^/]+")
 _PLACED = re.compile(r"projects/[^/]+/locations/(?P<region>[^/]+)/(?P<kind>\w+)/.+")
+_BUCKET = re.compile(r"gs://[a-z0-9][-a-z0-9_.]{1,220}(/|$)")
 _HOSTS = re.compile(r"(?<![a-zA-Z0-9])(\d{1,4})[-_ ]?(?:vms?|nodes?|hosts?|machines?)(?![a-zA-Z])", re.IGNORECASE)
 _RESERVED = (names.OWNER_LABEL, names.STACK_LABEL, names.STATE_LABEL, names.MADE_LABEL)
 
@@ -80,7 +81,7 @@ def _network(node: Node, draft: Draft, _: Place) -> None:
 def _output(node: Node, draft: Draft, _: Place) -> None:
     for name, entry in fields(node, draft.account).items():
         place, earlier = entry.text.rstrip("/"), draft.keys.get("runs")
-        if name != "outputUriPrefix" or not place.startswith("gs://"):
+        if name != "outputUriPrefix" or not _BUCKET.match(place):
             draft.account.dropped(entry.paths, shown(entry), "is no place in a bucket")
         elif earlier and earlier != place:
             why = f"base_output_directory of MaxText is {earlier}, and that holds"
@@ -135,7 +136,22 @@ def _name(node: Node, draft: Draft, place: Place) -> None:
         draft.account.dropped(node.paths, shown(node), _OF_THE_SERVICE)
 
 
+def _project(node: Node, draft: Draft, _: Place) -> None:
+    if problem := names.project_problem(node.text):
+        draft.account.dropped(node.paths, shown(node), problem)
+    else:
+        draft.keys["project"] = node.text
+        draft.account.renamed(node.paths, shown(node), "project")
+
+
+def _region(node: Node, draft: Draft, place: Place) -> None:
+    place.regions.setdefault(node.text, node.paths)
+    draft.account.renamed(node.paths, shown(node), "regions")
+
+
 _FIELDS = {
+    "projectId": _project,
+    "region": _region,
     "serviceAccount": _account,
     "network": _network,
     "baseOutputDirectory": _output,

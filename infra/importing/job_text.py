@@ -31,17 +31,25 @@ class Node:
     repeated: tuple[str, ...] = ()  # keys of a mapping that it has twice; the last one holds
 
     @property
+    def is_mapping(self) -> bool:
+        return isinstance(self.value, dict)
+
+    @property
+    def is_list(self) -> bool:
+        return isinstance(self.value, list)
+
+    @property
     def entries(self) -> dict[str, Node]:
-        return cast(dict[str, Node], self.value) if isinstance(self.value, dict) else {}
+        return cast(dict[str, Node], self.value) if self.is_mapping else {}
 
     @property
     def items(self) -> list[Node]:
-        return cast(list[Node], self.value) if isinstance(self.value, list) else []
+        return cast(list[Node], self.value) if self.is_list else []
 
     @property
     def text(self) -> str:
         """A scalar as JSON has it, without quotes."""
-        if isinstance(self.value, dict | list):
+        if self.is_mapping or self.is_list:
             return ""
         return self.value if isinstance(self.value, str) else json.dumps(self.value)
 

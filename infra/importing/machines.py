@@ -41,8 +41,8 @@ class Pool:
 class Place:
     """What the file says of where it runs: each region or zone with the values that say so."""
 
-    zones: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    regions: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    zones: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    regions: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 def pools(specs: Node, draft: Draft) -> list[Pool]:
@@ -88,11 +88,13 @@ def accelerator(found: Sequence[Pool], draft: Draft) -> Accelerator:
         replicas = fields(pool.node, draft.account).get("replicaCount")
         if replicas is None:
             continue
-        if pool.index == 0 and pool.replicas > 1:
+        if pool.index == 0 and pool.replicas > 1 and pool.node.path:  # a launcher's has none, and is made two
             why = f"Vertex takes one replica in the first pool; {hosts} hosts in all hold"
             draft.account.contradictory(replicas.paths, shown(replicas), why, "accelerator")
         else:
-            draft.account.renamed(replicas.paths, shown(replicas), "accelerator", f"{hosts} hosts are {row.name}")
+            draft.account.renamed(
+                replicas.paths, shown(replicas), "accelerator", f"{row.name} has {hosts} host{'s' * (hosts > 1)}"
+            )
     draft.keys["accelerator"] = row.name
     return row
 

@@ -6,13 +6,15 @@ keys there are.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
 from infra.names import PLACEHOLDER_PROJECT
 from infra.preview.new_stack import SALT
+from infra.stack_file import stack_yaml
 
 _FIRST = (
     "target",
@@ -45,18 +47,15 @@ def _note(key: str, value: Any) -> str:
 
 def _lines(key: str, value: Any, indent: str, note: str = "") -> list[str]:
     if isinstance(value, Mapping):
-        mapping: Mapping[str, Any] = value
+        mapping = cast(Mapping[str, Any], value)
         return [f"{indent}{key}:", *(line for name in mapping for line in _lines(name, mapping[name], indent + "  "))]
     return [f"{indent}{key}: {_spelled(value)}{note}"]
 
 
 def _spelled(value: Any) -> str:
-    """On one line. Go's reader of YAML takes some words for numbers that Python's does not, so they get quotes."""
-    text = yaml.safe_dump(value, default_flow_style=True, width=10**9, allow_unicode=True).removesuffix("\n")
-    text = text.removesuffix("\n...")
-    plain = isinstance(value, str) and text == value and not value.replace(".", "").replace("-", "").isalpha()
-    return yaml.safe_dump(value, default_style='"', width=10**9).strip() if plain and _like_a_number(value) else text
-
-
-def _like_a_number(text: str) -> bool:
-    return text[:1] in "0123456789+-."
+    """On one line. The engine takes some words for numbers that Python's reader does not, so they get quotes."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=10**9, allow_unicode=True)
+    text = text.removesuffix("\n").removesuffix("\n...")
+    if not isinstance(value, str) or stack_yaml.document(f"value: {text}") == {"value": value}:
+        return text
+    return json.dumps(value)

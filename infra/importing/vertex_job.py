@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.hardware import Accelerator
-from infra.importing import containers, environment, job_fields, machines, stack_text
+from infra.importing import containers, environment, job_fields, launcher_config, machines, stack_text
 from infra.importing.draft import Draft, fields
 from infra.importing.findings import Finding
 from infra.importing.job_text import Node, read
@@ -79,6 +79,8 @@ def imported(
     job_fields.judge(job, row, draft, place)
     job_fields.hosts_of_name(file_name, (), row, draft)
     stack = _name(target, row, draft, wanted)
+    if wanted.project != PLACEHOLDER_PROJECT:
+        draft.keys["project"] = wanted.project
     keys = _head(target, wanted, draft) | _where(target, row, place, draft, wanted) | draft.keys
     origin = f"imported from {file_name}, a custom job of Vertex AI, by `slipway import vertex-json`"
     written = stack_text.write(keys, draft.training, origin)
@@ -106,7 +108,7 @@ def _job(root: Node, draft: Draft) -> dict[str, Node]:
                 why = f"is given beside {name} and in it, and that holds"
                 draft.account.contradictory((*top[twice].paths, *own[twice].paths), twice, why)
             top |= own
-    return top
+    return launcher_config.as_job(top, draft) if launcher_config.is_one(top) else top
 
 
 def _target(name: str) -> TargetContract[Any, Any]:
@@ -132,7 +134,7 @@ def _name(target: TargetContract[Any, Any], row: Accelerator, draft: Draft, want
 
 def _head(target: TargetContract[Any, Any], wanted: Wanted, draft: Draft) -> dict[str, Any]:
     """The keys of a stack that no job has."""
-    if wanted.project == PLACEHOLDER_PROJECT:
+    if wanted.project == PLACEHOLDER_PROJECT and "project" not in draft.keys:
         draft.assumed.append(
             "project is my-project, which only previews, since a job's file names none; give --project"
         )
