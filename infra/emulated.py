@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 TPU, STORAGE = "SLIPWAY_TPU_ENDPOINT", "STORAGE_EMULATOR_HOST"
 GKE = "SLIPWAY_GKE_ENDPOINT"
+VERTEX = "SLIPWAY_VERTEX_ENDPOINT"
 QUESTIONS, STAND_IN = "SLIPWAY_GOOGLE_ENDPOINT", "SLIPWAY_STANDIN_STATE"
 PLUGIN = "GOOGLE_*_CUSTOM_ENDPOINT"  # what Google's plugin reads: one variable for each API
 SAID = "SLIPWAY_SUBSTITUTES_SAID"  # set for whoever is started after these lines were said
@@ -33,6 +34,7 @@ _INSTEAD = {
     TPU: "the Cloud TPU API is that server",
     STORAGE: "Cloud Storage is that server",
     GKE: "clusters that the stand-in for Google's plugin makes are the one behind that server",
+    VERTEX: "Vertex AI is that server, in every region",
     QUESTIONS: "what `slipway doctor` asks of a project is asked of that server",
     STAND_IN: "what the stand-in for Google's plugin makes are files in that directory",
 }

@@ -181,7 +181,7 @@ def _of_slices(facts: StackFacts) -> dict[str, str]:
         "mesh": facts.mesh,
         "HBM": stack_facts.UNKNOWN if share is None else f"{share:.0%}",
         "tier": facts.tier,
-        "zones": " ".join(facts.zones) or "-",
+        "zones": " ".join(facts.zones or facts.regions) or "-",
         "$/hour": usd(facts.cost.usd_per_hour),
         "$/run": facts.cost.run_text,
         "quota": (facts.quota.name or stack_facts.UNKNOWN) if facts.quota else "-",

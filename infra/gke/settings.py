@@ -134,13 +134,6 @@ class GkeSettings(CloudTrainingSettings, PodTerms):
         """Of the pods, as their nodes reach it."""
         return self.mirrored(self.image)
 
-    def mirrored(self, image: str) -> str:
-        """One of Docker Hub by the foundation's mirror, which nodes without internet reach; others as they are."""
-        first, slash, _ = image.partition("/")
-        if slash and ("." in first or ":" in first or first == "localhost"):
-            return image
-        return f"{self.names.mirror_url}/{image if slash else f'library/{image}'}"
-
     @property
     def minimum_version(self) -> str | None:
         """The oldest version of GKE that the accelerator and the tier need, where a source says one."""

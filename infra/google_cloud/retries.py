@@ -14,7 +14,7 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 from infra.google_cloud.api import GoogleApi
-from infra.google_cloud.api_errors import judge
+from infra.google_cloud.api_errors import SilentError, judge
 from infra.providers.resource import Context, ResourceError
 
 RETRY_FOR_S = 300.0
@@ -24,8 +24,12 @@ _FIRST_POLL_S, _LONGEST_POLL_S = 0.5, 5.0
 _CANCEL_POLL_S = 0.05
 
 
-def call[T](context: Context, api: GoogleApi, doing: str, act: Callable[[], T]) -> T:
-    """Act, and again where that may help, until RETRY_FOR_S, the deadline or Ctrl-C. Raises ResourceError."""
+def call[T](context: Context, api: GoogleApi, doing: str, act: Callable[[], T], repeatable: bool = True) -> T:
+    """Act, and again where that may help, until RETRY_FOR_S, the deadline or Ctrl-C. Raises ResourceError.
+
+    repeatable: whether a second call does no harm where the first has had its effect and its answer was lost. If not,
+    SilentError is raised at once.
+    """
     backoff: Any = importlib.import_module("google.api_core.retry.retry_base")
     pauses = backoff.exponential_sleep_generator(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     until = context.now() + RETRY_FOR_S
@@ -41,7 +45,8 @@ def call[T](context: Context, api: GoogleApi, doing: str, act: Callable[[], T]) 
             raise error
         failure = judge(api, doing, error)
         pause = min(failure.after_s, _LONGEST_ASKED_S) + next(pauses)
-        if not failure.is_transient or context.now() + pause > until:
+        lost = isinstance(failure.error, SilentError) and not repeatable
+        if lost or not failure.is_transient or context.now() + pause > until:
             raise failure.error from None
         context.wait(pause)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from infra.hardware import Accelerator
-from infra.pods.pod_terms import PodTerms
+from infra.pods.gpu_terms import GpuTerms
 from infra.stack_file.settings import SettingsError
 from infra.stack_file.terms import where
 from training.run_spec import RunSpec
@@ -17,7 +17,7 @@ from training.sharding import resolve_mesh
 _OF_EACH_LAYER = ("tensor", "tensor_sequence")  # axes whose exchanges each layer waits for
 
 
-def check(settings: PodTerms, spec: RunSpec) -> None:
+def check(settings: GpuTerms, spec: RunSpec) -> None:
     """Raises SettingsError for tensor parallelism that crosses hosts."""
     row = settings.row
     if row.platform != "gpu":

@@ -11,14 +11,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from infra import hardware
 from infra.paths import ROOT
 from infra.pods import gpu_networks
-from infra.pods.gpu_networks import GpuNetwork
+from infra.pods.gpu_terms import GpuTerms, Image
 from infra.pods.pod_group import JobKind, PodGroup, PodGroupError, check_name
 from infra.stack_file.settings import Absent, SettingsError
-from infra.stack_file.terms import Terms, where
-from infra.targets.host_variables import HostVariable
+from infra.stack_file.terms import where
 
 # As Kubernetes spells them (apimachinery/pkg/util/validation): a name of one label, of several, and a qualified one.
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
@@ -31,7 +29,6 @@ type Names = Annotated[str, Field(pattern=f"^{_NAMES}$", max_length=253)]
 type Qualified = Annotated[str, Field(pattern=f"^{_QUALIFIED}$")]
 type LabelValue = Annotated[str, Field(pattern=f"^{_VALUE}$")]
 type SecretKey = Annotated[str, Field(pattern=rf"^{_NAMES}/[-._A-Za-z0-9]+$")]
-type Image = Annotated[str, Field(pattern=r"^[a-z0-9][\x21-\x7e]*$")]
 type Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -50,7 +47,7 @@ class Toleration(BaseModel):
         return {key: text for key, text in self.model_dump().items() if text}
 
 
-class PodTerms(Terms):
+class PodTerms(GpuTerms):
     """A stack whose hosts are pods."""
 
     namespace: Name = "default"
@@ -80,32 +77,6 @@ class PodTerms(Terms):
     """The priority class of the pods."""
     restarts: Annotated[int, Field(ge=0, le=1000)] = 3
     """How often a training that failed by itself starts again; nodes that the cluster took away are not counted."""
-    gpu_network: Absent[GpuNetwork] = None
-    """The network by which NCCL reaches other hosts with GPUs - `tcpxo`, `efa` or `none`; if empty, the one that the
-    accelerator has (docs/a3.md)."""
-    allow_sockets: bool = False
-    """Whether a training goes on where NCCL fell back to plain sockets between hosts with GPUs; else it ends."""
-
-    @property
-    def network_of_gpus(self) -> GpuNetwork:
-        """By which its hosts reach each other; none where there is one host."""
-        if self.row.hosts * self.slices == 1:
-            return GpuNetwork.NONE
-        return self.gpu_network or GpuNetwork(self.row.gpu_network or GpuNetwork.NONE)
-
-    @property
-    def gpu_variables(self) -> tuple[HostVariable, ...]:
-        """Of its pods' environment; none where there are no GPUs."""
-        if self.row.platform != "gpu":
-            return ()
-        return gpu_networks.variables(self.network_of_gpus, not self.allow_sockets)
-
-    @property
-    def network_notices(self) -> tuple[str, ...]:
-        """Of what is between its hosts, where there are GPUs on several."""
-        if self.row.platform != "gpu" or self.row.hosts * self.slices == 1:
-            return ()
-        return gpu_networks.notices(self.network_of_gpus, not self.allow_sockets)
 
     @property
     def group_name(self) -> str:
@@ -161,33 +132,12 @@ class PodTerms(Terms):
     def check_group(self) -> None:
         """Raises SettingsError for a network that the accelerator does not have, a user that its daemon cannot be, and
         a name that Kubernetes would refuse once JobSet has made pods' names of it."""
-        _gpu_network_rule(self)
+        self.check_gpu_network()
         _user_rule(self)
         try:
             check_name(self.group)
         except PodGroupError as error:
             raise SettingsError(f"{error} ({where(self)})") from None
-
-
-def _gpu_network_rule(settings: PodTerms) -> None:
-    """A machine has the network cards that it was built with; of one that nobody knows the stack has to say them."""
-    row, asked = settings.row, settings.gpu_network
-    if row.platform != "gpu" and (asked or settings.allow_sockets):
-        key = "gpu_network" if asked else "allow_sockets"
-        raise SettingsError(f"{key} is given in {where(settings)}, but {row.name} has no GPUs; leave it out")
-    if asked in (None, GpuNetwork.NONE) or asked == row.gpu_network:
-        return
-    if asked is GpuNetwork.TCPXO or row.machine:
-        has = f"has {row.gpu_network}" if row.gpu_network else "has another, of which this version knows nothing"
-        machine = row.machine.name if row.machine else f"a node of {row.name}"
-        others = sorted({each.family for each in hardware.rows("gpu") if each.gpu_network == asked})
-        only = (
-            f"{', '.join(others)} alone {'has' if len(others) == 1 else 'have'} it" if others else "no machine of ours"
-        )
-        raise SettingsError(
-            f"gpu_network is '{asked}' in {where(settings)}, but {machine} {has} ({only}); leave gpu_network out, or "
-            f"choose another accelerator"
-        )
 
 
 def _user_rule(settings: PodTerms) -> None:

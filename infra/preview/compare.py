@@ -64,7 +64,7 @@ def _compared(facts: StackFacts) -> tuple[tuple[str, str], ...]:
         ("mesh", facts.mesh),
         ("run", facts.run),
         ("fit", str(facts.fit)),
-        ("zones", ", ".join(facts.zones) or "-"),
+        ("zones", ", ".join(facts.zones or facts.regions) or "-"),
         ("tier", facts.tier),
         ("$ per hour", usd(facts.cost.usd_per_hour)),
         ("$ per run", f"{facts.cost.run_text} ({facts.cost.run_by})"),

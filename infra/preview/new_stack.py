@@ -101,13 +101,15 @@ def text(stack: NewStack) -> str:
     size = f"{row.hosts} {'host' if row.hosts == 1 else 'hosts'} x {row.chips_per_host} chips"
     several = stack.slices > 1
     only_previews = "; this one only previews" if stack.project == PLACEHOLDER_PROJECT else ""
+    regions = tuple(dict.fromkeys(zone.rpartition("-")[0] for zone in stack.zones)) if "regions" in known else ()
     entries: list[tuple[str, object, str]] = [  # those without a value, or not the target's, are left out
         ("target", target.name, ""),
         ("project", stack.project, "any name" if row.emulated else f"yours{only_previews}"),
         ("owner", stack.owner, "labels what is billed"),
         ("accelerator", stack.accelerator, size + (" a slice" if several else "")),
         ("slices", stack.slices if several else None, f"{row.chips * stack.slices:,} chips"),
-        ("zones", f"[{', '.join(stack.zones)}]", ""),
+        ("zones", None if regions else f"[{', '.join(stack.zones)}]", ""),
+        ("regions", f"[{', '.join(regions)}]" if regions else None, ""),
         ("tier", None if stack.tier == Tier.ON_DEMAND else stack.tier, ""),
         ("max_usd_per_hour", _limit(row, stack), ""),
         ("steps", 1000, ""),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from infra.hardware import Accelerator
+from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.terms import Terms
 from infra.tiers import Tier
 
@@ -24,7 +25,17 @@ class ChipPrice:
 def of(settings: Terms) -> ChipPrice:
     if settings.price_usd_per_chip_hour is not None:
         return ChipPrice(settings.price_usd_per_chip_hour, "price_usd_per_chip_hour of the stack")
-    return listed(settings.row, settings.place, settings.tier)
+    regions = settings.regions_in_order if isinstance(settings, CloudTrainingSettings) else ()
+    return _dearest(settings, regions) if len(regions) > 1 else listed(settings.row, settings.place, settings.tier)
+
+
+def _dearest(settings: Terms, regions: tuple[str, ...]) -> ChipPrice:
+    """Of several regions, any of which may give its chips; unknown where one is."""
+    by_region = {region: listed(settings.row, region, settings.tier) for region in regions}
+    if unknown := next((price for price in by_region.values() if price.usd is None), None):
+        return unknown
+    region, price = max(by_region.items(), key=lambda each: each[1].usd or 0.0)
+    return ChipPrice(price.usd, f"{price.by}; {region} is the dearest of its regions")
 
 
 def listed(row: Accelerator, region: str, tier: Tier) -> ChipPrice:

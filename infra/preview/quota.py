@@ -37,8 +37,13 @@ class QuotaNeed:
 
 
 def zones_of(settings: Terms) -> tuple[str, ...]:
-    """In the order to try them; none outside of Google's cloud."""
-    return settings.zones if isinstance(settings, CloudTrainingSettings) else ()
+    """In the order to try them; none outside of Google's cloud, and none where a request is of a region."""
+    return settings.zones if isinstance(settings, CloudTrainingSettings) and not settings.regions_in_order else ()
+
+
+def regions_of(settings: Terms) -> tuple[str, ...]:
+    """In the order to try them, where a request is of a region."""
+    return settings.regions_in_order if isinstance(settings, CloudTrainingSettings) else ()
 
 
 def of(settings: Terms) -> QuotaNeed | None:
@@ -46,13 +51,13 @@ def of(settings: Terms) -> QuotaNeed | None:
 
     None outside of Google's cloud, where nothing is counted.
     """
-    zones = zones_of(settings)
-    if not zones:
+    zones, regions = zones_of(settings), regions_of(settings)
+    if not (zones or regions):
         return None
     quota = settings.row.quota(settings.api)
     if quota is None:
-        return QuotaNeed(None, settings.chips, "chips", zones)
+        return QuotaNeed(None, settings.chips, "chips", zones or regions)
     name = {Tier.ON_DEMAND: quota.on_demand, Tier.SPOT: quota.spot, Tier.FLEX_START: quota.spot}.get(settings.tier)
-    places = zones if quota.scope is QuotaScope.ZONE else (settings.place,)
+    places = zones if quota.scope is QuotaScope.ZONE else regions or (settings.place,)
     amount = quota.units * settings.slices
     return QuotaNeed(name, amount, str(quota.unit), places, quota.service, quota.dimension if name else None)

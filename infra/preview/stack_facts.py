@@ -55,6 +55,7 @@ class StackFacts:
     steps: int
     tokens_per_step: int
     zones: tuple[str, ...]
+    regions: tuple[str, ...]
     tier: str
     cost: Cost
     quota: QuotaNeed | None
@@ -72,13 +73,13 @@ class StackFacts:
         """What stands below the size, each with its title."""
         hourly, per_chip = self.cost.usd_per_hour, self.cost.usd_per_chip_hour
         hour = f"{usd(hourly)} = {self.chips:,} chips x {usd_price(per_chip)} ({self.cost.price_by})"
-        order = " (tried in this order)" if len(self.zones) > 1 else ""
+        asked = (("zones", self.zones), ("regions", self.regions))
         run = f"{self.cost.run_text} = {self.cost.hours or 0:,.1f} hours ({self.cost.run_by})"
         return (
             ("mesh", self.mesh),
             ("run", f"{self.run}: {self.model}, {self.steps:,} steps of {self.tokens_per_step:,} tokens"),
             ("fit", str(self.fit)),
-            *((("zones", f"{', '.join(self.zones)}{order}"),) if self.zones else ()),
+            *((title, f"{', '.join(names)}{_order(names)}") for title, names in asked if names),
             ("tier", self.tier),
             ("$/hour", f"{UNKNOWN}: {self.cost.price_by}" if hourly is None else hour),
             ("$/run", f"{UNKNOWN}: {self.cost.why_unknown}" if self.cost.usd_per_run is None else run),
@@ -118,11 +119,16 @@ def of(settings: Terms, spec: RunSpec, fit: Fit) -> StackFacts:
         steps=spec.steps,
         tokens_per_step=spec.tokens_per_step,
         zones=quota.zones_of(settings),
+        regions=quota.regions_of(settings),
         tier=str(settings.tier),
         cost=cost.of(settings, spec),
         quota=quota.of(settings),
         fit=fit,
     )
+
+
+def _order(names: tuple[str, ...]) -> str:
+    return " (tried in this order)" if len(names) > 1 else ""
 
 
 def _count(number: int, what: str) -> str:

@@ -61,6 +61,7 @@ BILLABLE: dict[str, tuple[str, ...]] = {
     "gcp:vertex/aiPersistentResource:AiPersistentResource": ("labels",),
     "gcp:vertex/aiTensorboard:AiTensorboard": ("labels",),
     "slipway:tpu:QueuedResource": ("labels",),
+    "slipway:vertex:Job": ("labels",),
 }
 
 
@@ -207,7 +208,7 @@ def _default_account(declared: Declared) -> str | None:
                 return f"it uses the default service account {text!r}, an editor of the whole project; {own}"
             if key in ("email", "serviceAccount") and text == "default":
                 return f"it uses the default service account, an editor of the whole project; {own}"
-    holders = {_VM: declared.inputs, _REQUEST: declared.inputs, _POOL: _node_config(declared)}
+    holders = {_VM: declared.inputs, _REQUEST: declared.inputs, _JOB: declared.inputs, _POOL: _node_config(declared)}
     holder = holders.get(declared.token)
     if holder is not None and not holder.get("serviceAccount"):
         return f"it names no service account, so it gets the default one, an editor of the whole project; {own}"
@@ -332,6 +333,7 @@ _POOL = "gcp:container/nodePool:NodePool"
 _ANY = ("gcp:*", "slipway:*")
 _VM = "gcp:tpu/v2Vm:V2Vm"
 _REQUEST = "slipway:tpu:QueuedResource"
+_JOB = "slipway:vertex:Job"
 _PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
 _GRANTS = ("gcp:*IAM*", "gcp:*Iam*", "gcp:*iAM*", "gcp:*iam*")
 _PROJECT_GRANTS = ("gcp:projects/iAM*:*", "gcp:folder/iAM*:*", "gcp:organizations/iAM*:*")

@@ -83,8 +83,8 @@ class CloudTrainingSettings(CloudSettings, Terms):
     """Network tags of the nodes."""
     reservation: Absent[Word] = None
     """The reservation of tier reserved: its name, or its path - of TPU VMs
-    projects/<project>/locations/<zone>/reservations/<name> (folders/..., organizations/... too; `-` is any), of GKE
-    projects/<project>/zones/<zone>/reservations/<name>."""
+    projects/<project>/locations/<zone>/reservations/<name> (folders/..., organizations/... too; `-` is any), of GKE and
+    Vertex AI projects/<project>/zones/<zone>/reservations/<name>."""
     host_secrets: tuple[Annotated[str, Field(pattern=f"^{SECRET_NAME.pattern}$"), without(secret_problem)], ...] = ()
     """Secrets of the foundation that hosts read at their start, by name - wandb, huggingface, ..."""
 
@@ -92,6 +92,11 @@ class CloudTrainingSettings(CloudSettings, Terms):
     def place(self) -> str:
         """The region that all zones are in."""
         return self.zones[0].rpartition("-")[0]
+
+    @property
+    def regions_in_order(self) -> tuple[str, ...]:
+        """Where it is asked for, in this order, where a request is of a region; none where it is of a zone."""
+        return ()
 
     @property
     def billed_in(self) -> str:
@@ -123,6 +128,13 @@ class CloudTrainingSettings(CloudSettings, Terms):
     @property
     def all_labels(self) -> dict[str, str]:
         return self.labels | names.labels(self.owner, self.stack)
+
+    def mirrored(self, image: str) -> str:
+        """One of Docker Hub by the foundation's mirror, which machines without internet reach; others as they are."""
+        first, slash, _ = image.partition("/")
+        if slash and ("." in first or ":" in first or first == "localhost"):
+            return image
+        return f"{self.names.mirror_url}/{image if slash else f'library/{image}'}"
 
     @model_validator(mode="after")
     def _zones_of_region(self) -> CloudTrainingSettings:

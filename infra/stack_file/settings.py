@@ -100,8 +100,9 @@ class StackSettings(_Frozen):
     stack: str
     target: Target
     """The kind of place the stack runs - `local` (host processes on this machine), `tpu-vm` (TPU slices by a queued
-    resource), `gke-tpu` and `gke-gpu` (a GKE cluster with TPU slices or GPU nodes), `kubernetes` (a cluster that exists
-    already) or `foundation` (what those at Google stand on, one per region)."""
+    resource), `gke-tpu` and `gke-gpu` (a GKE cluster with TPU slices or GPU nodes), `vertex` (GPU machines of a custom
+    job of Vertex AI), `kubernetes` (a cluster that exists already) or `foundation` (what those at Google stand on, one
+    per region)."""
 
     @property
     def place(self) -> str:

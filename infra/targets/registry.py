@@ -18,6 +18,7 @@ class Target(StrEnum):
     KUBERNETES = "kubernetes"
     GKE_TPU = "gke-tpu"
     GKE_GPU = "gke-gpu"
+    VERTEX = "vertex"
     FOUNDATION = "foundation"
 
     @property

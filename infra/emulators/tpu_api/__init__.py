@@ -11,10 +11,10 @@ what none of these says is a field of Behaviour, or marked "our choice" in the c
 `make test-gcloud` runs the real gcloud against it; what that sends is replayed in every test run.
 """
 
+from infra.emulators.call_faults import Call as Call
+from infra.emulators.call_faults import Fault as Fault
+from infra.emulators.call_faults import FaultKind as FaultKind
 from infra.emulators.tpu_api.cloud import Cloud as Cloud
-from infra.emulators.tpu_api.faults import Call as Call
-from infra.emulators.tpu_api.faults import Fault as Fault
-from infra.emulators.tpu_api.faults import FaultKind as FaultKind
 from infra.emulators.tpu_api.pools import QuotaTier as QuotaTier
 from infra.emulators.tpu_api.pools import ZoneRefusal as ZoneRefusal
 from infra.emulators.tpu_api.records import HOST_READY as HOST_READY

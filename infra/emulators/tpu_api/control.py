@@ -38,9 +38,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from infra.emulators.call_faults import Call, Fault, FaultKind
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.cloud import Cloud
-from infra.emulators.tpu_api.faults import Call, Fault, FaultKind
 from infra.emulators.tpu_api.levers import instance_name
 from infra.emulators.tpu_api.pools import QuotaTier, ZoneRefusal, quota_unit
 from infra.emulators.tpu_api.records import GuestAttribute, Node, NodeState

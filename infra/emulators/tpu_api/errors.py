@@ -8,81 +8,27 @@ there, and how Google's API infrastructure words a rate limit and a location. Ou
 limits, and every ErrorInfo whose domain is tpu.googleapis.com.
 """
 
-# pyright: reportMissingTypeStubs=false
-
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
-from google.rpc import code_pb2
-
-
-@dataclass(frozen=True)
-class RpcStatus:
-    """A google.rpc.Status: why a request is FAILED or an operation has ended in an error."""
-
-    code: int
-    message: str
-
-
-class Code(Enum):
-    """Codes of google.rpc. The name is the status, the value the HTTP status that goes with it."""
-
-    CANCELLED = (499,)
-    UNKNOWN = (500, 1)
-    INVALID_ARGUMENT = (400, 1)
-    DEADLINE_EXCEEDED = (504,)
-    NOT_FOUND = (404,)
-    ALREADY_EXISTS = (409, 1)
-    PERMISSION_DENIED = (403,)
-    RESOURCE_EXHAUSTED = (429,)
-    FAILED_PRECONDITION = (400, 2)
-    ABORTED = (409, 2)
-    OUT_OF_RANGE = (400, 3)
-    UNIMPLEMENTED = (501,)
-    INTERNAL = (500, 2)
-    UNAVAILABLE = (503,)
-    UNAUTHENTICATED = (401,)
-
-    @property
-    def http_status(self) -> int:
-        return self.value[0]
-
-    @property
-    def number(self) -> int:
-        return code_pb2.Code.Value(self.name)
-
+from infra.emulators.rpc_errors import Code as Code
+from infra.emulators.rpc_errors import RpcError
+from infra.emulators.rpc_errors import RpcStatus as RpcStatus
 
 _SERVICE = "tpu.googleapis.com"
 _INFRASTRUCTURE = "googleapis.com"  # the domain of refusals that every Google API shares
 
 
-class ApiError(Exception):
-    """A call that is refused, in the words of google.rpc.
-
-    reason and metadata: of an ErrorInfo of the TPU API itself. details: other than that one, as JSON.
-    """
+class ApiError(RpcError):
+    """reason and metadata: of an ErrorInfo of the TPU API itself. details: other than that one, as JSON."""
 
     def __init__(
         self, code: Code, message: str, reason: str = "", details: Sequence[dict[str, Any]] = (), **metadata: str
     ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.details = [_error_info(reason, _SERVICE, **metadata)] if reason else list(details)
-
-    @property
-    def failure(self) -> RpcStatus:
-        """The same error as a google.rpc.Status, for an operation or a FAILED request."""
-        return RpcStatus(self.code.number, self.message)
-
-    def to_json(self) -> dict[str, Any]:
-        error: dict[str, Any] = {"code": self.code.http_status, "message": self.message, "status": self.code.name}
-        return {"error": error | ({"details": self.details} if self.details else {})}
+        super().__init__(code, message, [_error_info(reason, _SERVICE, **metadata)] if reason else details)
 
 
 def _error_info(reason: str, domain: str, **metadata: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The emulator as an HTTP server: `with TpuApi() as api: ... api.url, api.cloud, api.fail(...)`.
 
-Owns what a fault does to a call, the list of calls, whether the clock runs. Refuses to own what a call means
-(service.py) and what scripts and the page do (control.py).
+Owns the list of calls and whether the clock runs. Refuses to own what a call means
+(service.py), what a fault does to one (infra/emulators/call_faults.py) and what scripts and the page do (control.py).
 """
 
 from __future__ import annotations
@@ -17,27 +17,19 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
+from infra.emulators import call_faults
+from infra.emulators.call_faults import JSON, Call, CutError, Fault, FaultKind
 from infra.emulators.http_server import EmulatorHandler, HttpEmulator, next_fault
+from infra.emulators.rpc_errors import RpcError
 from infra.emulators.tpu_api import control, errors, messages, routes
 from infra.emulators.tpu_api.checks import project_number
 from infra.emulators.tpu_api.cloud import Cloud
 from infra.emulators.tpu_api.errors import ApiError, Code, RpcStatus
 from infra.emulators.tpu_api.extras import Shown
-from infra.emulators.tpu_api.faults import Call, Fault, FaultKind
 from infra.emulators.tpu_api.routes import Route
 from infra.emulators.tpu_api.service import Service
 
 _MAX_CALLS = 5_000
-_MAX_HELD_S = 600
-_JSON = "application/json; charset=UTF-8"
-
-
-class _CutError(Exception):
-    """The connection is to be cut after these bytes."""
-
-    def __init__(self, sent: bytes = b"") -> None:
-        super().__init__()
-        self.sent = sent
 
 
 class TpuApi(HttpEmulator):
@@ -127,7 +119,7 @@ class TpuApi(HttpEmulator):
     # --- calls ---
 
     def answer(self, method: str, target: str, body: bytes, authorization: str) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of a call of the API. Raises _CutError."""
+        """Status, headers and body of a call of the API. Raises CutError."""
         path, _, query = target.partition("?")
         routed = routes.find(method, path)
         with self.lock:
@@ -154,16 +146,14 @@ class TpuApi(HttpEmulator):
                 extras = Shown(routed[2], ledger.requests, ledger.nodes, ledger.behaviour.extras_in_operations)
                 shown = extras.add(messages.plain(message, routes.wants_numeric_enums(query)))
                 content = json.dumps(shown, separators=(",", ":")).encode()
-            call.status, headers, content = _after(fault, content)
-        except ApiError as error:
-            if fault and fault.kind in (FaultKind.CUT_AFTER, FaultKind.CUT_WITHIN, FaultKind.TIMEOUT_AFTER):
-                _after(fault, b"{}")  # what is refused is not learned either
+            call.status, headers, content = call_faults.after(fault, content)
+        except RpcError as error:
+            headers = call_faults.after_refusal(fault, error.code.http_status)
             call.status, call.error = error.code.http_status, error.message
-            headers = {"Retry-After": str(fault.retry_after_s)} if fault and call.status == 429 else {}
             content = json.dumps(error.to_json()).encode()
         finally:
             self.save()
-        return call.status, {"Content-Type": _JSON, **headers}, content
+        return call.status, {"Content-Type": JSON, **headers}, content
 
     def _act(self, routed: tuple[Route, dict[str, str], str], query: str, body: Any, fault: Fault | None) -> Any:
         route, fields, version = routed
@@ -183,64 +173,12 @@ class TpuApi(HttpEmulator):
         return message
 
 
-_REFUSALS = {
-    FaultKind.INTERNAL: (Code.INTERNAL, "Internal error encountered."),
-    FaultKind.UNAVAILABLE: (Code.UNAVAILABLE, "The service is currently unavailable."),
-    FaultKind.GATEWAY_TIMEOUT: (Code.DEADLINE_EXCEEDED, "Deadline expired before operation could complete."),
-}
-_REFUSALS.update({FaultKind[f"{kind.name}_AFTER"]: refusal for kind, refusal in _REFUSALS.items()})
-_TIMEOUTS = (FaultKind.TIMEOUT, FaultKind.TIMEOUT_AFTER)
-
-
-def _disturb(fault: Fault) -> None:
-    """Carries out a fault that may come before the effect or after it. Raises ApiError or _CutError."""
-    if fault.kind in _REFUSALS:
-        raise ApiError(*_REFUSALS[fault.kind])
-    if fault.kind in _TIMEOUTS:
-        _hold(fault, _MAX_HELD_S)
-    if fault.kind in (*_TIMEOUTS, FaultKind.CUT_BEFORE, FaultKind.CUT_AFTER):
-        raise _CutError
-
-
 def _before(fault: Fault | None, route: Route, fields: dict[str, str]) -> None:
-    """Carries out a fault that comes before the call has an effect. Raises ApiError or _CutError."""
-    if fault is None:
-        return
-    if not fault.kind.has_effect:
-        _disturb(fault)
-    place = next(iter(fields.values()))
-    match fault.kind:
-        case FaultKind.TOO_MANY_REQUESTS:
-            raise errors.too_many_calls(project_number(place.split("/")[1]))
-        case FaultKind.DENIED:
-            raise _denied(route, place)
-        case FaultKind.UNAUTHENTICATED:
-            raise _unauthenticated()
-        case FaultKind.SLOW:
-            _hold(fault, fault.delay_s)
-        case _:
-            pass
-
-
-def _after(fault: Fault | None, content: bytes) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body of an answer, changed by a fault. Raises ApiError or _CutError."""
-    if fault and fault.kind.has_effect:
-        _disturb(fault)
-    match fault and fault.kind:
-        case FaultKind.CUT_WITHIN:
-            head = f"HTTP/1.1 200 OK\r\nContent-Type: {_JSON}\r\nContent-Length: {len(content)}\r\n\r\n"
-            raise _CutError(head.encode() + content[: len(content) // 2])
-        case FaultKind.MALFORMED:
-            return 200, {"Content-Type": "text/html"}, b"<html><body><h1>Something is in between</h1></body></html>"
-        case FaultKind.EMPTY:
-            return 200, {}, b"{}"
-        case _:
-            return 200, {}, content
-
-
-def _hold(fault: Fault, seconds: float) -> None:
-    fault.held.set()
-    fault.release.wait(min(seconds, _MAX_HELD_S))
+    """Carries out a fault that comes before the call has an effect. Raises RpcError or CutError."""
+    if fault:
+        place = next(iter(fields.values()))
+        too_many = errors.too_many_calls(project_number(place.split("/")[1]))
+        call_faults.before(fault, too_many=too_many, denied=_denied(route, place), unauthenticated=_unauthenticated())
 
 
 def _denied(route: Route, place: str) -> ApiError:
@@ -276,7 +214,7 @@ class _Handler(EmulatorHandler):
             try:
                 authorization = self.headers.get("Authorization") or ""
                 status, headers, content = owner.answer(self.command, self.path, body, authorization)
-            except _CutError as cut:
+            except CutError as cut:
                 self._cut(cut.sent)
                 return
         else:

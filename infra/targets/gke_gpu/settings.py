@@ -12,7 +12,6 @@ from typing import Annotated, ClassVar
 
 from infra.gke.settings import POOL_LABEL, GkeSettings
 from infra.pods import gpu_networks
-from infra.pods.gpu_networks import GpuNetwork
 from infra.stack_file.settings import SettingsError, without
 from infra.stack_file.terms import where
 
@@ -60,8 +59,9 @@ class GkeGpuSettings(GkeSettings):
 
     def check_place(self) -> None:
         super().check_place()
-        for rule in (_kind_rule, _known_rule, _networks_rule):
-            rule(self)
+        _kind_rule(self)
+        self.check_gpu_network_known()
+        _networks_rule(self)
 
 
 def _kind_rule(settings: GkeGpuSettings) -> None:
@@ -70,18 +70,6 @@ def _kind_rule(settings: GkeGpuSettings) -> None:
             f"accelerator '{settings.row.name}' has no GPUs, and target gke-gpu makes pools of GPUs alone; write "
             f"`target: gke-tpu` for TPUs ({where(settings)})"
         )
-
-
-def _known_rule(settings: GkeGpuSettings) -> None:
-    """Hosts that reach each other by plain sockets alone would be paid for, and train at a fraction of their speed."""
-    row = settings.row
-    if row.hosts * settings.slices == 1 or row.gpu_network or settings.gpu_network is GpuNetwork.NONE:
-        return
-    raise SettingsError(
-        f"accelerator '{row.name}' is {row.hosts} hosts, and infra/pods/gpu_networks.yaml has no row for the network "
-        f"between them; write one, choose another accelerator, or take plain sockets with `gpu_network: none` and "
-        f"`allow_sockets: true` ({where(settings)})"
-    )
 
 
 def _networks_rule(settings: GkeGpuSettings) -> None:

@@ -1,6 +1,7 @@
-"""What can go wrong with a call, and with which one.
+"""What can go wrong with a call of an emulated API of Google's, with which one, and what happens then.
 
-Owns the kinds and which call a fault matches. Refuses to own what happens then (server.py).
+Owns the kinds, which call a fault matches, and what it does before and after the call's effect. Refuses to own the
+faults of an operation, which only the service that answers with one can carry out, and the words of its own refusals.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ from enum import Enum
 from typing import Any
 
 from infra.emulators.http_server import ChosenCalls
+from infra.emulators.rpc_errors import Code, RpcError
+
+JSON = "application/json; charset=UTF-8"
+_MAX_HELD_S = 600
 
 
 class FaultKind(Enum):
@@ -101,3 +106,76 @@ class Call:
     def to_json(self) -> dict[str, Any]:
         """The call without its body, which may hold secrets in the metadata of a node."""
         return {key: value for key, value in vars(self).items() if key != "body"}
+
+
+class CutError(Exception):
+    """The connection is to be cut after these bytes."""
+
+    def __init__(self, sent: bytes = b"") -> None:
+        super().__init__()
+        self.sent = sent
+
+
+_REFUSALS = {
+    FaultKind.INTERNAL: (Code.INTERNAL, "Internal error encountered."),
+    FaultKind.UNAVAILABLE: (Code.UNAVAILABLE, "The service is currently unavailable."),
+    FaultKind.GATEWAY_TIMEOUT: (Code.DEADLINE_EXCEEDED, "Deadline expired before operation could complete."),
+}
+_REFUSALS.update({FaultKind[f"{kind.name}_AFTER"]: refusal for kind, refusal in _REFUSALS.items()})
+_TIMEOUTS = (FaultKind.TIMEOUT, FaultKind.TIMEOUT_AFTER)
+_CUTS_WITHOUT_ANSWER = (FaultKind.CUT_AFTER, FaultKind.CUT_WITHIN, FaultKind.TIMEOUT_AFTER)
+
+
+def before(fault: Fault, *, too_many: RpcError, denied: RpcError, unauthenticated: RpcError) -> None:
+    """Carries out a fault that comes before the call has an effect. Raises RpcError or CutError."""
+    if not fault.kind.has_effect:
+        _disturb(fault)
+    match fault.kind:
+        case FaultKind.TOO_MANY_REQUESTS:
+            raise too_many
+        case FaultKind.DENIED:
+            raise denied
+        case FaultKind.UNAUTHENTICATED:
+            raise unauthenticated
+        case FaultKind.SLOW:
+            _hold(fault, fault.delay_s)
+        case _:
+            pass
+
+
+def after(fault: Fault | None, content: bytes) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of an answer, changed by a fault. Raises RpcError or CutError."""
+    if fault and fault.kind.has_effect:
+        _disturb(fault)
+    match fault and fault.kind:
+        case FaultKind.CUT_WITHIN:
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\nContent-Length: {len(content)}\r\n\r\n"
+            raise CutError(head.encode() + content[: len(content) // 2])
+        case FaultKind.MALFORMED:
+            return 200, {"Content-Type": "text/html"}, b"<html><body><h1>Something is in between</h1></body></html>"
+        case FaultKind.EMPTY:
+            return 200, {}, b"{}"
+        case _:
+            return 200, {}, content
+
+
+def after_refusal(fault: Fault | None, refused: int) -> dict[str, str]:
+    """Headers of a refusal with that status. Raises CutError: what is refused is not learned either."""
+    if fault and fault.kind in _CUTS_WITHOUT_ANSWER:
+        after(fault, b"{}")
+    return {"Retry-After": str(fault.retry_after_s)} if fault and refused == 429 else {}
+
+
+def _disturb(fault: Fault) -> None:
+    """Carries out a fault that may come before the effect or after it. Raises RpcError or CutError."""
+    if fault.kind in _REFUSALS:
+        raise RpcError(*_REFUSALS[fault.kind])
+    if fault.kind in _TIMEOUTS:
+        _hold(fault, _MAX_HELD_S)
+    if fault.kind in (*_TIMEOUTS, FaultKind.CUT_BEFORE, FaultKind.CUT_AFTER):
+        raise CutError
+
+
+def _hold(fault: Fault, seconds: float) -> None:
+    fault.held.set()
+    fault.release.wait(min(seconds, _MAX_HELD_S))
