@@ -3,7 +3,7 @@
 Runs in the hosts' environment, so the table is of the locked jaxlib; infra/ reads it where no jaxlib is. Owns how they
 are found out: a library names each of its flags as a C string, and says of each whether it knows it and what changes.
 No table of XLA's own has them: the help that jaxlib prints is cut off by its log. Refuses to own what to make of a flag
-that is gone (infra/importing/flag_verdicts.py).
+that is gone (infra/stack_file/jaxlib_flags.py).
 """
 
 from __future__ import annotations

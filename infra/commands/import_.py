@@ -22,6 +22,7 @@ from infra.importing.findings import Account, Finding, Verdict
 from infra.importing.vertex_job import Wanted
 from infra.names import PLACEHOLDER_PROJECT
 from infra.paths import stack_file
+from infra.stack_file import jaxlib_flags
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import Settings
 from infra.targets.host_variables import HostVariable
@@ -78,7 +79,7 @@ def xla_flags(
     kept = flag_verdicts.judge(flags, account, hosts, key="xla_flags")
     if as_json:
         typer.echo(json.dumps({
-            "jaxlib": flag_verdicts.of_locked_jaxlib().version,
+            "jaxlib": jaxlib_flags.of_locked_jaxlib().version,
             "left": " ".join(map(str, kept)),
             "findings": [asdict(finding) for finding in account.merged()],
         }, indent=1))  # fmt: skip

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from infra.hardware import Accelerator
-from infra.importing import command_line, maxtext_arguments
+from infra.importing import command_line, maxtext_arguments, secret_words
 from infra.importing.draft import Draft, shown
 from infra.importing.environment import Variable
 from infra.importing.job_text import Node
@@ -71,6 +71,9 @@ def _of_shell(
     """Whether the words start MaxText, whose arguments are added to `own`."""
     commands = command_line.read(texts, {variable.name: variable.value for variable in variables.values()})
     for variable, value in commands.variables:
+        if secret_words.take(variable, value, draft):
+            draft.account.dropped(paths, f"{variable}={secret_words.HIDDEN}", secret_words.advice(variable, draft))
+            continue
         earlier = variables.get(variable)
         if earlier and earlier.value != value:
             why = f"is {earlier.value} in env and {value} in the command, which holds"

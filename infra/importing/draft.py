@@ -16,13 +16,15 @@ from infra.importing.job_text import Node
 
 @dataclass
 class Draft:
-    """known: keys of the target's stacks. assumed: what the file does not say, one sentence each."""
+    """known: keys of the target's stacks. assumed: what the file does not say, one sentence each. secrets: values that
+    are neither written nor shown."""
 
     known: Collection[str]
     account: Account = field(default_factory=Account)
     keys: dict[str, Any] = field(default_factory=dict[str, Any])
     training: dict[str, Any] = field(default_factory=dict[str, Any])
     assumed: list[str] = field(default_factory=list[str])
+    secrets: set[str] = field(default_factory=set[str])
 
     def keep(self, node: Node, key: str, value: Any, why: str = "") -> None:
         """As a key of the stack, which may have another name than in the file; dropped where the target has none."""

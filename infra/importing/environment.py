@@ -72,7 +72,8 @@ def _of_all(variables: list[Variable], draft: Draft) -> Variable:
     paths = tuple(path for variable in variables for path in variable.paths)
     first = variables[0]
     values = dict.fromkeys(variable.value for variable in variables)
-    if len(values) > 1 and not any(secret_words.is_secret(first.name, value) for value in values):
+    secrets = [secret_words.take(first.name, value, draft) for value in values]
+    if len(values) > 1 and not any(secrets):
         shown = " and ".join(str(Variable("", value, ())).removeprefix("=") for value in values)
         draft.account.contradictory(
             paths, first.name, f"pools have {shown}; hosts of a stack are alike, and the first pool's holds"
@@ -81,7 +82,7 @@ def _of_all(variables: list[Variable], draft: Draft) -> Variable:
 
 
 def _is_secret(variable: Variable, draft: Draft) -> bool:
-    if not secret_words.is_secret(variable.name, variable.value):
+    if not secret_words.take(variable.name, variable.value, draft):
         return False
     part = f"{variable.name}={secret_words.HIDDEN}"
     draft.account.dropped(variable.paths, part, secret_words.advice(variable.name, draft))

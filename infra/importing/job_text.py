@@ -71,7 +71,10 @@ def read(text: str, name: str) -> Node:
     text = text.removeprefix("\ufeff")
     reader = _Json(text, name)
     reader.skip()
-    return reader.document() if text[reader.at : reader.at + 1] in ("{", "[") else _yaml(text, name)
+    try:
+        return reader.document() if text[reader.at : reader.at + 1] in ("{", "[") else _yaml(text, name)
+    except RecursionError:
+        raise JobTextError(f"{name} is nested too deep, so it is no job") from None
 
 
 _SPACE = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)+", re.DOTALL)

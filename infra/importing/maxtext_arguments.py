@@ -44,7 +44,7 @@ def read(words: Iterable[str], paths: tuple[str, ...], draft: Draft) -> list[Arg
         name, equals, text = word.partition("=")
         if not equals:
             draft.account.dropped(paths, word, _of_word(word))
-        elif secret_words.is_secret(name, text):
+        elif secret_words.take(name, text, draft):
             draft.account.dropped(paths, f"{name}={secret_words.HIDDEN}", secret_words.advice(name, draft))
         else:
             found.append(Argument(name.removeprefix("--"), text.strip(), paths))

@@ -16,21 +16,34 @@ _NAME = re.compile(
     r"|.*_KEY(_ID)?",
     re.IGNORECASE,
 )
-_VALUE = re.compile(
+# As Hugging Face, GitHub, GitLab, OpenAI, Amazon, Google, Slack and W&B make them, and keys in PEM.
+_TOKEN = re.compile(
     r"hf_\w{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{20,}|AKIA[0-9A-Z]{12,}|AIza[\w-]{30,}"
-    r"|xox[abprs]-[\w-]{10,}|ya29\.[\w-]{20,}|eyJ[\w-]{10,}\.[\w-]{10,}\..*|.*-----BEGIN [A-Z ]*PRIVATE KEY-----.*"
-    r"|.*\"private_key\".*|[0-9a-f]{40}",
+    r"|xox[abprs]-[\w-]{10,}|ya29\.[\w-]{20,}|(?<![0-9a-f])[0-9a-f]{40}(?![0-9a-f])"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(.*-----END [A-Z ]*PRIVATE KEY-----)?",
     re.DOTALL,
 )
 _NO_SECRETS = re.compile(
     r".*(TOKENIZER|MAX_TOKENS|TOKENS_PER|NUM_TOKENS|GOOGLE_APPLICATION_CREDENTIALS).*", re.IGNORECASE
 )
+_SHORTEST = 4  # of a value that is looked for in other texts
 
 
-def is_secret(name: str, value: str) -> bool:
-    if _VALUE.fullmatch(value):
+def take(name: str, value: str, draft: Draft) -> bool:
+    """Whether a variable or argument is a secret, which the draft then knows."""
+    named = bool(value) and bool(_NAME.fullmatch(name)) and not _NO_SECRETS.fullmatch(name)
+    if named or _TOKEN.search(value):
+        draft.secrets.add(value)
         return True
-    return bool(value) and bool(_NAME.fullmatch(name)) and not _NO_SECRETS.fullmatch(name)
+    return False
+
+
+def masked(text: str, draft: Draft) -> str:
+    """A text without the secrets that are known, and without what looks like one."""
+    for secret in sorted(draft.secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST:
+            text = text.replace(secret, HIDDEN)
+    return _TOKEN.sub(HIDDEN, text)
 
 
 def advice(name: str, draft: Draft) -> str:

@@ -7,11 +7,11 @@ folder; what a stack may say is checked as any stack file is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from infra.hardware import Accelerator
-from infra.importing import containers, environment, job_fields, launcher_config, machines, stack_text
+from infra.importing import containers, environment, job_fields, launcher_config, machines, secret_words, stack_text
 from infra.importing.draft import Draft, fields
 from infra.importing.findings import Finding
 from infra.importing.job_text import Node, read
@@ -22,10 +22,12 @@ from infra.pods.gpu_networks import GpuNetwork
 from infra.preview import new_stack
 from infra.preview.new_stack import NewStack
 from infra.stack_file import settings as stack_settings
+from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import Settings
 from infra.targets import registry
 from infra.targets.contract import TargetContract
 from infra.targets.host_variables import HostVariable
+from infra.targets.registry import Target
 
 _STEPS = 1000
 _SPECS = ("jobSpec", "trainingTaskInputs")
@@ -91,7 +93,15 @@ def imported(
         written = stack_text.write(keys, draft.training, origin)
         settings = stack_settings.that_trains(stack_settings.from_text(stack, written))
     _unread(root, draft)
-    return Imported(stack, written, settings, draft.account.merged(), tuple(draft.assumed))
+    if secret_words.masked(written, draft) != written:
+        raise ImportRefusedError(f"a value of {file_name} that looks like a secret would be in the stack; take it out")
+    findings = [_without_secrets(finding, draft) for finding in draft.account.merged()]
+    return Imported(stack, written, settings, tuple(findings), tuple(draft.assumed))
+
+
+def _without_secrets(finding: Finding, draft: Draft) -> Finding:
+    part, why = (secret_words.masked(text, draft) for text in (finding.part, finding.why))
+    return replace(finding, part=part, why=why)
 
 
 def _job(root: Node, draft: Draft) -> dict[str, Node]:
@@ -112,9 +122,9 @@ def _job(root: Node, draft: Draft) -> dict[str, Node]:
 
 
 def _target(name: str) -> TargetContract[Any, Any]:
-    target = registry.named(name) if name else registry.named("vertex") or registry.named("gke-gpu")
-    if target is None or not issubclass(target.settings(), Settings):
-        raise ImportRefusedError(f"target '{name}' trains nothing here; write --target vertex, or leave it out")
+    target = registry.named(name or Target.VERTEX)
+    if target is None or not issubclass(target.settings(), CloudTrainingSettings):
+        raise ImportRefusedError(f"--target is '{name}', where no training in Google's cloud runs; leave it out")
     return target
 
 

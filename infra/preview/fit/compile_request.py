@@ -74,5 +74,5 @@ def compile_request_of(workload: Workload, spec: RunSpec) -> CompileRequest:
     every = maxtext_arguments(spec, HostFiles("", ""), None)
     arguments = {key: value for key, value in sorted(every.items()) if key not in _NOT_COMPILED}
     environment = compile_environment(workload, spec.platform).id
-    gpu = gpu_target.of(workload.row, workload.channel) if spec.platform == "gpu" else None
+    gpu = gpu_target.of(workload.row, workload.channel, workload.compiler_flags) if spec.platform == "gpu" else None
     return CompileRequest(workload.row.name, spec.slices, environment, arguments, gpu)

@@ -8,6 +8,7 @@ far that is from a real card was measured on one H200 (measurements.py, docs/fit
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from infra.hardware import Accelerator
@@ -21,6 +22,7 @@ from training.gpu_environment import MEMORY_SHARE, flags
 ERROR = 0.03  # of the peak; the largest found is 0.026, of fp8 (tests/unit/test_gpu_target.py)
 _GIB = 2**30
 CUDNN = "9.28.0"
+_DUMPS = "--xla_dump"  # files that are wanted of hosts, not of whoever previews
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,11 @@ class GpuTarget:
     hbm_gib: float
 
 
-def of(row: Accelerator, channel: str) -> GpuTarget | None:
-    """None for a card that nobody has described. Raises SettingsError for a channel without a lock."""
+def of(row: Accelerator, channel: str, own: Iterable[str] = ()) -> GpuTarget | None:
+    """None for a card that nobody has described. own: flags of the stack, which win over those that hosts get anyway.
+
+    Raises SettingsError for a channel without a lock.
+    """
     card = CARDS.get(row.chip)
     if card is None:
         return None
@@ -82,8 +87,11 @@ def of(row: Accelerator, channel: str) -> GpuTarget | None:
         jaxlib = locked_version("jaxlib", row.platform, channel)
     except LockError as error:
         raise SettingsError(str(error)) from None
-    of_hosts = tuple(f"{each.name}={each.value}" for each in flags(row.gpu_network or "", jaxlib))
-    return GpuTarget(text, of_hosts, row.hosts, row.devices_per_host, round(card.memory * MEMORY_SHARE / _GIB, 2))
+    of_hosts = {each.name: f"{each.name}={each.value}" for each in flags(row.gpu_network or "", jaxlib)}
+    of_hosts |= {flag.partition("=")[0]: flag for flag in own if not flag.startswith(_DUMPS)}
+    return GpuTarget(
+        text, tuple(of_hosts.values()), row.hosts, row.devices_per_host, round(card.memory * MEMORY_SHARE / _GIB, 2)
+    )
 
 
 def judged(compiled: FitVerdict) -> FitVerdict:
