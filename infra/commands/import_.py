@@ -18,8 +18,8 @@ from infra.commands.env import variables
 from infra.commands.terminal import fail
 from infra.host_software.wheels.locks import LockError
 from infra.importing import flag_verdicts, vertex_job
-from infra.importing.findings import Account, Finding, Verdict
-from infra.importing.vertex_job import Wanted
+from infra.importing.findings import ImportAccount, KeyFinding, Verdict
+from infra.importing.vertex_job import ImportTerms
 from infra.names import PLACEHOLDER_PROJECT
 from infra.paths import stack_file
 from infra.stack_file import jaxlib_flags
@@ -47,7 +47,7 @@ def vertex_json(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Write a stack file from a custom job of Vertex AI, and say of each key what became of it."""
-    wanted = Wanted(target, project, owner, region, variant)
+    wanted = ImportTerms(target, project, owner, region, variant)
     made = vertex_job.imported(_read(file), Path(file).name, wanted, _of_hosts)
     path = stack_file(made.stack)
     if path.exists() and not force:
@@ -75,7 +75,7 @@ def xla_flags(
 ) -> None:
     """Say of each flag of XLA whether the locked jaxlib has it, what replaces it, and whether hosts have it anyway."""
     hosts = _of_hosts(stack_settings.from_file(stack)) if stack else ()
-    account = Account()
+    account = ImportAccount()
     kept = flag_verdicts.judge(flags, account, hosts, key="xla_flags")
     if as_json:
         typer.echo(json.dumps({
@@ -104,7 +104,7 @@ def _of_hosts(settings: Settings) -> Sequence[HostVariable]:
         fail(str(error))
 
 
-def _shown(findings: Sequence[Finding]) -> str:
+def _shown(findings: Sequence[KeyFinding]) -> str:
     """A paragraph for each verdict, the contradictions first, which also say where they stand."""
     lines: list[str] = []
     for verdict in Verdict:
@@ -114,7 +114,7 @@ def _shown(findings: Sequence[Finding]) -> str:
     return "\n".join(lines) or "nothing is in it"
 
 
-def _line(finding: Finding, with_place: bool) -> str:
+def _line(finding: KeyFinding, with_place: bool) -> str:
     key = f" -> {finding.key}" if finding.key and finding.key != finding.part.partition("=")[0] else ""
     place = f" ({_where(finding.paths)})" if with_place and finding.paths else ""
     return f"{finding.part}{key}{place}{': ' if finding.why else ''}{finding.why}"

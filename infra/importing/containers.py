@@ -13,7 +13,7 @@ from infra.hardware import Accelerator
 from infra.importing import command_line, maxtext_arguments, secret_words
 from infra.importing.draft import Draft, shown
 from infra.importing.environment import Variable
-from infra.importing.job_text import Node
+from infra.importing.job_text import JobNode
 from infra.importing.machines import Pool
 from infra.importing.maxtext_arguments import Argument
 
@@ -121,7 +121,7 @@ def _words(found: Sequence[Pool], draft: Draft) -> tuple[list[str], list[tuple[s
     return [node.text for node in first], [tuple(where) for where in paths]
 
 
-def _nodes(container: Mapping[str, Node], key: str) -> list[Node]:
+def _nodes(container: Mapping[str, JobNode], key: str) -> list[JobNode]:
     node = container.get(key)
     if node is None:
         return []

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.importing.findings import Account
-from infra.importing.job_text import Node
+from infra.importing.findings import ImportAccount
+from infra.importing.job_text import JobNode
 
 
 @dataclass
@@ -20,13 +20,13 @@ class Draft:
     are neither written nor shown."""
 
     known: Collection[str]
-    account: Account = field(default_factory=Account)
+    account: ImportAccount = field(default_factory=ImportAccount)
     keys: dict[str, Any] = field(default_factory=dict[str, Any])
     training: dict[str, Any] = field(default_factory=dict[str, Any])
     assumed: list[str] = field(default_factory=list[str])
     secrets: set[str] = field(default_factory=set[str])
 
-    def keep(self, node: Node, key: str, value: Any, why: str = "") -> None:
+    def keep(self, node: JobNode, key: str, value: Any, why: str = "") -> None:
         """As a key of the stack, which may have another name than in the file; dropped where the target has none."""
         part = shown(node)
         if key not in self.known:
@@ -47,16 +47,16 @@ def last_key(path: str) -> str:
     return re.sub(r"\[\d+\]", "", path).rpartition(".")[2]
 
 
-def shown(node: Node, limit: int = 60) -> str:
+def shown(node: JobNode, limit: int = 60) -> str:
     """`key=value`, as a report names it."""
     text = " ".join(node.text.split()) if not isinstance(node.value, dict | list) else ""
     text = text if len(text) <= limit else f"{text[: limit - 3]}..."
     return f"{last_key(node.path)}={text}" if text else last_key(node.path)
 
 
-def fields(node: Node, account: Account) -> dict[str, Node]:
+def fields(node: JobNode, account: ImportAccount) -> dict[str, JobNode]:
     """The entries of a mapping in REST's spelling; one that is there in two spellings, or twice, is said."""
-    found: dict[str, Node] = {}
+    found: dict[str, JobNode] = {}
     for key, entry in node.entries.items():
         name = camel(key)
         if name in found:

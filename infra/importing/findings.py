@@ -20,7 +20,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class KeyFinding:
     """paths: of the values that it is about; none for what stands outside the file, like its name. part: a flag,
     variable or argument, where a value has several. key: of the stack, where it has become one."""
 
@@ -32,30 +32,30 @@ class Finding:
 
 
 @dataclass
-class Account:
+class ImportAccount:
     """Collects findings; the only thing of an import that changes."""
 
-    findings: list[Finding] = field(default_factory=list[Finding])
+    findings: list[KeyFinding] = field(default_factory=list[KeyFinding])
 
     def kept(self, paths: Iterable[str], part: str, key: str, why: str = "") -> None:
-        self.findings.append(Finding(Verdict.KEPT, tuple(paths), part, why, key))
+        self.findings.append(KeyFinding(Verdict.KEPT, tuple(paths), part, why, key))
 
     def renamed(self, paths: Iterable[str], part: str, key: str, why: str = "") -> None:
-        self.findings.append(Finding(Verdict.RENAMED, tuple(paths), part, why, key))
+        self.findings.append(KeyFinding(Verdict.RENAMED, tuple(paths), part, why, key))
 
     def dropped(self, paths: Iterable[str], part: str, why: str) -> None:
-        self.findings.append(Finding(Verdict.DROPPED, tuple(paths), part, why))
+        self.findings.append(KeyFinding(Verdict.DROPPED, tuple(paths), part, why))
 
     def contradictory(self, paths: Iterable[str], part: str, why: str, key: str = "") -> None:
-        self.findings.append(Finding(Verdict.CONTRADICTORY, tuple(paths), part, why, key))
+        self.findings.append(KeyFinding(Verdict.CONTRADICTORY, tuple(paths), part, why, key))
 
     @property
     def paths(self) -> set[str]:
         return {path for finding in self.findings for path in finding.paths}
 
-    def merged(self) -> tuple[Finding, ...]:
+    def merged(self) -> tuple[KeyFinding, ...]:
         """Contradictions first; what is said of several pools in the same words is said once."""
-        together: dict[tuple[Verdict, str, str, str], Finding] = {}
+        together: dict[tuple[Verdict, str, str, str], KeyFinding] = {}
         for finding in self.findings:
             words = (finding.verdict, finding.part, finding.why, finding.key)
             earlier = together.get(words)

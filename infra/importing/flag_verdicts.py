@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from infra.importing.findings import Account
+from infra.importing.findings import ImportAccount
 from infra.stack_file.jaxlib_flags import of_locked_jaxlib
 from infra.targets.host_variables import HostVariable
 from training.xla_flags import XLA_FLAGS, Flag, FlagError, merge, parse
@@ -17,7 +17,7 @@ _ORIGIN = "the file"
 
 
 def judge(
-    text: str, account: Account, hosts: Iterable[HostVariable], paths: Iterable[str] = (), key: str = ""
+    text: str, account: ImportAccount, hosts: Iterable[HostVariable], paths: Iterable[str] = (), key: str = ""
 ) -> tuple[Flag, ...]:
     """Says of each flag what becomes of it. hosts: what hosts get anyway. key: of the stack that takes others, if any.
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from infra import names
 from infra.hardware import Accelerator
 from infra.importing.draft import Draft, fields, shown
-from infra.importing.job_text import Node
-from infra.importing.machines import Place
+from infra.importing.job_text import JobNode
+from infra.importing.machines import JobPlace
 
 _DEFAULT_ACCOUNT = "-compute@developer.gserviceaccount.com"
 _NETWORK = re.compile(r"projects/[0-9]+/global/networks/[^/]+")
@@ -40,7 +40,7 @@ _DROPPED = {
 }
 
 
-def judge(job: Mapping[str, Node], row: Accelerator, draft: Draft, place: Place) -> None:
+def judge(job: Mapping[str, JobNode], row: Accelerator, draft: Draft, place: JobPlace) -> None:
     for name, node in job.items():
         if name in _DROPPED:
             draft.account.dropped(node.paths, shown(node), _DROPPED[name])
@@ -60,7 +60,7 @@ def hosts_of_name(name: str, paths: Iterable[str], row: Accelerator, draft: Draf
             draft.account.contradictory(tuple(paths), name, why, "accelerator")
 
 
-def _account(node: Node, draft: Draft, _: Place) -> None:
+def _account(node: JobNode, draft: Draft, _: JobPlace) -> None:
     if node.text.endswith(_DEFAULT_ACCOUNT):
         why = "the project's default account may do almost anything in it; hosts are the foundation's account"
         draft.account.dropped(node.paths, shown(node), why)
@@ -68,7 +68,7 @@ def _account(node: Node, draft: Draft, _: Place) -> None:
         draft.keep(node, "service_account", node.text, "it needs the roles of the foundation's account")
 
 
-def _network(node: Node, draft: Draft, _: Place) -> None:
+def _network(node: JobNode, draft: Draft, _: JobPlace) -> None:
     if "peered_network" in draft.known and not _NETWORK.fullmatch(node.text):
         why = "machines are peered with projects/<project's number>/global/networks/<name>; write it as peered_network"
         draft.account.dropped(node.paths, shown(node), why)
@@ -78,7 +78,7 @@ def _network(node: Node, draft: Draft, _: Place) -> None:
         draft.account.dropped(node.paths, shown(node), "hosts are in the foundation's network")
 
 
-def _output(node: Node, draft: Draft, _: Place) -> None:
+def _output(node: JobNode, draft: Draft, _: JobPlace) -> None:
     for name, entry in fields(node, draft.account).items():
         place, earlier = entry.text.rstrip("/"), draft.keys.get("runs")
         if name != "outputUriPrefix" or not _BUCKET.match(place):
@@ -91,7 +91,7 @@ def _output(node: Node, draft: Draft, _: Place) -> None:
             draft.keep(entry, "runs", place, why)
 
 
-def _tensorboard(node: Node, draft: Draft, place: Place) -> None:
+def _tensorboard(node: JobNode, draft: Draft, place: JobPlace) -> None:
     found = _PLACED.fullmatch(node.text)
     if not found:
         draft.account.dropped(node.paths, shown(node), "is no projects/<project>/locations/<region>/tensorboards/<id>")
@@ -104,7 +104,7 @@ def _tensorboard(node: Node, draft: Draft, place: Place) -> None:
         draft.keep(node, "tensorboard", node.text)
 
 
-def _web_access(node: Node, draft: Draft, _: Place) -> None:
+def _web_access(node: JobNode, draft: Draft, _: JobPlace) -> None:
     if node.value is True and "web_access" in draft.known:
         draft.keep(node, "web_access", True, "people who may see the job get a shell in its containers")
     else:
@@ -113,7 +113,7 @@ def _web_access(node: Node, draft: Draft, _: Place) -> None:
         )
 
 
-def _labels(node: Node, draft: Draft, _: Place) -> None:
+def _labels(node: JobNode, draft: Draft, _: JobPlace) -> None:
     kept: dict[str, str] = {}
     for name, entry in node.entries.items():
         if name in _RESERVED:
@@ -127,7 +127,7 @@ def _labels(node: Node, draft: Draft, _: Place) -> None:
         draft.keys["labels"] = kept
 
 
-def _name(node: Node, draft: Draft, place: Place) -> None:
+def _name(node: JobNode, draft: Draft, place: JobPlace) -> None:
     """projects/P/locations/R/customJobs/N of a job that was made."""
     if found := _PLACED.fullmatch(node.text):
         place.regions.setdefault(found["region"], node.paths)
@@ -136,7 +136,7 @@ def _name(node: Node, draft: Draft, place: Place) -> None:
         draft.account.dropped(node.paths, shown(node), _OF_THE_SERVICE)
 
 
-def _project(node: Node, draft: Draft, _: Place) -> None:
+def _project(node: JobNode, draft: Draft, _: JobPlace) -> None:
     if problem := names.project_problem(node.text):
         draft.account.dropped(node.paths, shown(node), problem)
     else:
@@ -144,7 +144,7 @@ def _project(node: Node, draft: Draft, _: Place) -> None:
         draft.account.renamed(node.paths, shown(node), "project")
 
 
-def _region(node: Node, draft: Draft, place: Place) -> None:
+def _region(node: JobNode, draft: Draft, place: JobPlace) -> None:
     place.regions.setdefault(node.text, node.paths)
     draft.account.renamed(node.paths, shown(node), "regions")
 

@@ -22,7 +22,7 @@ class JobTextError(SentenceError, ValueError):
 
 
 @dataclass(frozen=True)
-class Node:
+class JobNode:
     """A value and where it stands. value: a scalar, a list of nodes, or a dict of nodes by key as written."""
 
     value: Any
@@ -39,12 +39,12 @@ class Node:
         return isinstance(self.value, list)
 
     @property
-    def entries(self) -> dict[str, Node]:
-        return cast(dict[str, Node], self.value) if self.is_mapping else {}
+    def entries(self) -> dict[str, JobNode]:
+        return cast(dict[str, JobNode], self.value) if self.is_mapping else {}
 
     @property
-    def items(self) -> list[Node]:
-        return cast(list[Node], self.value) if self.is_list else []
+    def items(self) -> list[JobNode]:
+        return cast(list[JobNode], self.value) if self.is_list else []
 
     @property
     def text(self) -> str:
@@ -53,7 +53,7 @@ class Node:
             return ""
         return self.value if isinstance(self.value, str) else json.dumps(self.value)
 
-    def leaves(self) -> Iterator[Node]:
+    def leaves(self) -> Iterator[JobNode]:
         """Every scalar, and every list or mapping without anything in it."""
         below = [*self.entries.values(), *self.items]
         if not below:
@@ -66,7 +66,7 @@ class Node:
         return tuple(leaf.path for leaf in self.leaves())
 
 
-def read(text: str, name: str) -> Node:
+def read(text: str, name: str) -> JobNode:
     """The tree of a JSON or YAML text; name: of the file, for messages. Raises JobTextError."""
     text = text.removeprefix("\ufeff")
     reader = _Json(text, name)
@@ -90,7 +90,7 @@ class _Json:
     name: str
     at: int = 0
 
-    def document(self) -> Node:
+    def document(self) -> JobNode:
         node = self.node("")
         self.skip()
         if self.at < len(self.text):
@@ -114,7 +114,7 @@ class _Json:
         column = self.at - self.text.rfind("\n", 0, self.at)
         raise JobTextError(f"{self.name} is not JSON at line {self.line}, column {column}: {what}")
 
-    def node(self, path: str) -> Node:
+    def node(self, path: str) -> JobNode:
         self.skip()
         line = self.line
         first = self.text[self.at : self.at + 1]
@@ -122,10 +122,10 @@ class _Json:
             return self.mapping(path, line)
         if first == "[":
             return self.list(path, line)
-        return Node(self.scalar(), path, line)
+        return JobNode(self.scalar(), path, line)
 
-    def mapping(self, path: str, line: int) -> Node:
-        found: dict[str, Node] = {}
+    def mapping(self, path: str, line: int) -> JobNode:
+        found: dict[str, JobNode] = {}
         repeated: list[str] = []
         for _ in self.parts("}"):
             if self.text[self.at : self.at + 1] != '"':
@@ -137,13 +137,13 @@ class _Json:
             self.at += 1
             repeated += [key] if key in found else []
             found[key] = self.node(below(path, key))
-        return Node(found, path, line, tuple(repeated))
+        return JobNode(found, path, line, tuple(repeated))
 
-    def list(self, path: str, line: int) -> Node:
-        found: list[Node] = []
+    def list(self, path: str, line: int) -> JobNode:
+        found: list[JobNode] = []
         for _ in self.parts("]"):
             found.append(self.node(f"{path}[{len(found)}]"))
-        return Node(found, path, line)
+        return JobNode(found, path, line)
 
     def parts(self, end: str) -> Iterator[None]:
         """Stops at each part of a list or mapping, with the comma before its end or without."""
@@ -184,24 +184,24 @@ def below(path: str, key: str) -> str:
 class _Yaml:
     constructor: Any = field(default_factory=lambda: yaml.SafeLoader(""))
 
-    def node(self, written: Any, path: str) -> Node:
+    def node(self, written: Any, path: str) -> JobNode:
         line = written.start_mark.line + 1
         if isinstance(written, yaml.MappingNode):
-            found: dict[str, Node] = {}
+            found: dict[str, JobNode] = {}
             repeated: list[str] = []
             for key, value in cast(list[tuple[Any, Any]], written.value):
                 name = str(key.value)
                 repeated += [name] if name in found else []
                 found[name] = self.node(value, below(path, name))
-            return Node(found, path, line, tuple(repeated))
+            return JobNode(found, path, line, tuple(repeated))
         if isinstance(written, yaml.SequenceNode):
             parts = cast(list[Any], written.value)
-            return Node([self.node(part, f"{path}[{at}]") for at, part in enumerate(parts)], path, line)
+            return JobNode([self.node(part, f"{path}[{at}]") for at, part in enumerate(parts)], path, line)
         value = self.constructor.construct_object(written)
-        return Node(value if isinstance(value, bool | int | float | None) else str(written.value), path, line)
+        return JobNode(value if isinstance(value, bool | int | float | None) else str(written.value), path, line)
 
 
-def _yaml(text: str, name: str) -> Node:
+def _yaml(text: str, name: str) -> JobNode:
     try:
         written: Any = yaml.compose(text, yaml.SafeLoader)
         if isinstance(written, yaml.MappingNode):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from infra.importing.draft import Draft, shown
-from infra.importing.job_text import Node
+from infra.importing.job_text import JobNode
 
 _STRATEGIES = {"spot": "SPOT", "dws": "FLEX_START", "reservation": "STANDARD"}
 _DROPPED = {
@@ -22,32 +22,32 @@ _MACHINE = {"machineType": "machineType", "gpuType": "acceleratorType", "gpusPer
 _AS_THEY_ARE = ("region", "projectId")
 
 
-def is_one(settings: Mapping[str, Node]) -> bool:
+def is_one(settings: Mapping[str, JobNode]) -> bool:
     return "nodes" in settings and "machineType" in settings and "workerPoolSpecs" not in settings
 
 
-def as_job(settings: Mapping[str, Node], draft: Draft) -> dict[str, Node]:
+def as_job(settings: Mapping[str, JobNode], draft: Draft) -> dict[str, JobNode]:
     """The job's fields; each value stays where it stands."""
     machine = {new: settings[old] for old, new in _MACHINE.items() if old in settings}
     reserved = _reservation(settings, draft)
     if reserved is not None:
-        machine["reservationAffinity"] = Node({"values": Node([reserved], reserved.path)}, reserved.path)
+        machine["reservationAffinity"] = JobNode({"values": JobNode([reserved], reserved.path)}, reserved.path)
     container = {"imageUri": settings["imageUri"]} if "imageUri" in settings else {}
-    pool = {"machineSpec": Node(machine), "containerSpec": Node(container), "replicaCount": settings["nodes"]}
-    job = {"workerPoolSpecs": Node([Node(pool)])}
+    pool = {"machineSpec": JobNode(machine), "containerSpec": JobNode(container), "replicaCount": settings["nodes"]}
+    job = {"workerPoolSpecs": JobNode([JobNode(pool)])}
     if strategy := settings.get("strategy"):
         named = replace(strategy, value=_STRATEGIES.get(strategy.text, strategy.text))
-        job["scheduling"] = Node({"strategy": named})
+        job["scheduling"] = JobNode({"strategy": named})
     if bucket := settings.get("bucket"):
         place = replace(bucket, value=f"gs://{bucket.text.removeprefix('gs://')}")
-        job["baseOutputDirectory"] = Node({"outputUriPrefix": place})
+        job["baseOutputDirectory"] = JobNode({"outputUriPrefix": place})
     for name, why in _DROPPED.items():
         if name in settings:
             draft.account.dropped(settings[name].paths, shown(settings[name]), why)
     return job | {name: settings[name] for name in _AS_THEY_ARE if name in settings}
 
 
-def _reservation(settings: Mapping[str, Node], draft: Draft) -> Node | None:
+def _reservation(settings: Mapping[str, JobNode], draft: Draft) -> JobNode | None:
     """By its full name, of three keys."""
     name, zone, project = (settings.get(key) for key in ("reservationName", "zone", "projectId"))
     strategy = settings["strategy"].text if "strategy" in settings else ""

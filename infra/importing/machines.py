@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from infra import durations, hardware
 from infra.hardware import Accelerator
 from infra.importing.draft import Draft, fields, shown
-from infra.importing.job_text import Node
+from infra.importing.job_text import JobNode
 from infra.sentences import SentenceError
 from infra.tiers import Tier
 
@@ -30,22 +30,22 @@ class Pool:
     """A worker pool, with its mappings in REST's spelling."""
 
     index: int
-    node: Node
-    machine: dict[str, Node]
-    container: dict[str, Node]
-    rest: dict[str, Node]
+    node: JobNode
+    machine: dict[str, JobNode]
+    container: dict[str, JobNode]
+    rest: dict[str, JobNode]
     replicas: int
 
 
 @dataclass
-class Place:
+class JobPlace:
     """What the file says of where it runs: each region or zone with the values that say so."""
 
     zones: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     regions: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
-def pools(specs: Node, draft: Draft) -> list[Pool]:
+def pools(specs: JobNode, draft: Draft) -> list[Pool]:
     """Those that train. Raises ImportRefusedError where there is none."""
     found: list[Pool] = []
     nodes = specs.items or ([specs] if specs.entries else [])  # YAML of one pool is sometimes no list
@@ -68,7 +68,7 @@ def pools(specs: Node, draft: Draft) -> list[Pool]:
     return found
 
 
-def _count(node: Node, draft: Draft) -> int:
+def _count(node: JobNode, draft: Draft) -> int:
     if not re.fullmatch(r"\d{1,6}", node.text):
         draft.account.contradictory(node.paths, shown(node), "is no number of replicas; 1 holds")
         return 1
@@ -117,7 +117,7 @@ def _row(machine: str, hosts: int, topology: str) -> Accelerator:
     return fitting[0]
 
 
-def _the_same(found: Sequence[Pool], key: str, draft: Draft) -> Node | None:
+def _the_same(found: Sequence[Pool], key: str, draft: Draft) -> JobNode | None:
     """A value of machineSpec; where pools differ, the first one's holds."""
     nodes = [pool.machine[key] for pool in found if key in pool.machine]
     if nodes and len({node.text for node in nodes}) > 1:
@@ -173,7 +173,7 @@ def disks(found: Sequence[Pool], draft: Draft) -> None:
                 draft.account.dropped(node.paths, key, why)
 
 
-def terms(found: Sequence[Pool], scheduling: Node | None, draft: Draft, place: Place) -> None:
+def terms(found: Sequence[Pool], scheduling: JobNode | None, draft: Draft, place: JobPlace) -> None:
     """Tier, reservation, times: keys of the stack."""
     rules = fields(scheduling, draft.account) if scheduling else {}
     reservation = _reservation(found, draft, place)
@@ -194,7 +194,7 @@ def terms(found: Sequence[Pool], scheduling: Node | None, draft: Draft, place: P
         draft.account.dropped(node.paths, shown(node), why)
 
 
-def _strategy(node: Node | None, reservation: Node | None, draft: Draft) -> None:
+def _strategy(node: JobNode | None, reservation: JobNode | None, draft: Draft) -> None:
     tiers = {
         "STANDARD": Tier.ON_DEMAND, "ON_DEMAND": Tier.ON_DEMAND, "STRATEGY_UNSPECIFIED": Tier.ON_DEMAND,
         "SPOT": Tier.SPOT, "LOW_COST": Tier.SPOT, "FLEX_START": Tier.FLEX_START,
@@ -217,9 +217,9 @@ def _strategy(node: Node | None, reservation: Node | None, draft: Draft) -> None
         draft.account.contradictory(node.paths, shown(node), why, "tier")
 
 
-def _reservation(found: Sequence[Pool], draft: Draft, place: Place) -> Node | None:
+def _reservation(found: Sequence[Pool], draft: Draft, place: JobPlace) -> JobNode | None:
     """The reservation that all hosts are taken of."""
-    chosen: Node | None = None
+    chosen: JobNode | None = None
     having = [pool for pool in found if "reservationAffinity" in pool.machine]
     for pool in having:
         parts = fields(pool.machine["reservationAffinity"], draft.account)
@@ -253,7 +253,7 @@ def _reservation(found: Sequence[Pool], draft: Draft, place: Place) -> Node | No
     return chosen
 
 
-def _duration(node: Node, key: str, draft: Draft) -> None:
+def _duration(node: JobNode, key: str, draft: Draft) -> None:
     found = re.fullmatch(r"(\d+)(?:\.\d+)?s", node.text)
     if not found:
         draft.account.contradictory(node.paths, shown(node), "is no length of time like 86400s; left out")

@@ -54,6 +54,6 @@ def advice(name: str, draft: Draft) -> str:
     if "host_secrets" not in draft.known:
         return "a secret stays out of stacks; give it to the hosts yourself"
     return (
-        f"a secret is in no stack: put it into Secret Manager as the foundation's `{secret}` (gcloud secrets versions "
-        f"add), and write `slipway:host_secrets: [{secret}]`; change it, since this file had it"
+        f"a secret is in no stack: put it into Secret Manager as the foundation's `{secret}` (docs/first-project.md), "
+        f"and write `slipway:host_secrets: [{secret}]`; change it, since this file had it"
     )

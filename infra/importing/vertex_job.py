@@ -13,9 +13,9 @@ from typing import Any
 from infra.hardware import Accelerator
 from infra.importing import containers, environment, job_fields, launcher_config, machines, secret_words, stack_text
 from infra.importing.draft import Draft, fields
-from infra.importing.findings import Finding
-from infra.importing.job_text import Node, read
-from infra.importing.machines import ImportRefusedError, Place
+from infra.importing.findings import KeyFinding
+from infra.importing.job_text import JobNode, read
+from infra.importing.machines import ImportRefusedError, JobPlace
 from infra.names import PLACEHOLDER_PROJECT
 from infra.pods import gpu_networks
 from infra.pods.gpu_networks import GpuNetwork
@@ -34,7 +34,7 @@ _SPECS = ("jobSpec", "trainingTaskInputs")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ImportTerms:
     """What a job's file does not say. region, zone: where it is none of the file's; target: empty for Vertex AI."""
 
     target: str = ""
@@ -51,12 +51,12 @@ class Imported:
     stack: str
     text: str
     settings: Settings
-    findings: tuple[Finding, ...]
+    findings: tuple[KeyFinding, ...]
     assumed: tuple[str, ...]
 
 
 def imported(
-    text: str, file_name: str, wanted: Wanted, hosts_of: Callable[[Settings], Sequence[HostVariable]]
+    text: str, file_name: str, wanted: ImportTerms, hosts_of: Callable[[Settings], Sequence[HostVariable]]
 ) -> Imported:
     """hosts_of: what hosts of a stack have in their environment. Raises SentenceError where no stack can be made."""
     root = read(text, file_name)
@@ -64,12 +64,12 @@ def imported(
     job = _job(root, draft)
     if "workerPoolSpecs" not in job:
         raise ImportRefusedError(
-            f"{file_name} has no workerPoolSpecs, so it is no custom job of Vertex AI; give one, as REST or `gcloud ai "
-            f"custom-jobs create --config` takes it"
+            f"{file_name} has no workerPoolSpecs, so it is no custom job of Vertex AI; give one, as REST takes it, or "
+            f"its spec, as gcloud's --config does"
         )
     target = _target(wanted.target)
     draft.known = target.settings().model_fields
-    place = Place()
+    place = JobPlace()
     pools = machines.pools(job.pop("workerPoolSpecs"), draft)
     row = machines.accelerator(pools, draft)
     machines.terms(pools, job.pop("scheduling", None), draft, place)
@@ -99,12 +99,12 @@ def imported(
     return Imported(stack, written, settings, tuple(findings), tuple(draft.assumed))
 
 
-def _without_secrets(finding: Finding, draft: Draft) -> Finding:
+def _without_secrets(finding: KeyFinding, draft: Draft) -> KeyFinding:
     part, why = (secret_words.masked(text, draft) for text in (finding.part, finding.why))
     return replace(finding, part=part, why=why)
 
 
-def _job(root: Node, draft: Draft) -> dict[str, Node]:
+def _job(root: JobNode, draft: Draft) -> dict[str, JobNode]:
     """All fields of the job, whether REST's job or the spec alone, as gcloud's --config has it."""
     top = fields(root, draft.account)
     if "studySpec" in top or "trialJobSpec" in top:
@@ -136,13 +136,13 @@ def _default_training(row: Accelerator, draft: Draft) -> None:
     )
 
 
-def _name(target: TargetContract[Any, Any], row: Accelerator, draft: Draft, wanted: Wanted) -> str:
+def _name(target: TargetContract[Any, Any], row: Accelerator, draft: Draft, wanted: ImportTerms) -> str:
     """As `slipway stack new` names one of that size."""
     tier = str(draft.keys.get("tier", "on-demand"))
     return NewStack(row.name, (), 1, tier, wanted.variant, wanted.project, target=target.name).name
 
 
-def _head(target: TargetContract[Any, Any], wanted: Wanted, draft: Draft) -> dict[str, Any]:
+def _head(target: TargetContract[Any, Any], wanted: ImportTerms, draft: Draft) -> dict[str, Any]:
     """The keys of a stack that no job has."""
     if wanted.project == PLACEHOLDER_PROJECT and "project" not in draft.keys:
         draft.assumed.append(
@@ -164,7 +164,7 @@ def _head(target: TargetContract[Any, Any], wanted: Wanted, draft: Draft) -> dic
 
 
 def _where(
-    target: TargetContract[Any, Any], row: Accelerator, place: Place, draft: Draft, wanted: Wanted
+    target: TargetContract[Any, Any], row: Accelerator, place: JobPlace, draft: Draft, wanted: ImportTerms
 ) -> dict[str, Any]:
     """Regions, or a zone where the target asks for one. A reservation's zone holds, since it is nowhere else."""
     zone = next(iter(place.zones), "")
@@ -196,7 +196,7 @@ def _plugin(settings: Settings) -> str:
     return f"NCCL's plugin {version}" if version else ""
 
 
-def _unread(root: Node, draft: Draft) -> None:
+def _unread(root: JobNode, draft: Draft) -> None:
     """What nothing has asked for."""
     known = draft.account.paths
     for leaf in root.leaves():

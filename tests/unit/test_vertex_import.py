@@ -19,7 +19,7 @@ from infra.commands.env import variables
 from infra.commands.main import app
 from infra.importing import command_line, job_text, vertex_job
 from infra.importing.findings import Verdict
-from infra.importing.vertex_job import Imported, Wanted
+from infra.importing.vertex_job import Imported, ImportTerms
 from infra.paths import ROOT
 from infra.preview import stack_plan
 from infra.sentences import SentenceError
@@ -32,7 +32,7 @@ UNKNOWN = "is no field of a custom job that Slipway knows"
 
 
 def of(text: str, name: str = "job.json", region: str = "") -> Imported:
-    return vertex_job.imported(text, name, Wanted(region=region), variables)
+    return vertex_job.imported(text, name, ImportTerms(region=region), variables)
 
 
 def of_shape(name: str) -> Imported:
@@ -453,7 +453,7 @@ DOCUMENTS = st.dictionaries(
 )
 
 
-def plain(node: job_text.Node) -> Any:
+def plain(node: job_text.JobNode) -> Any:
     if node.is_mapping:
         return {key: plain(entry) for key, entry in node.entries.items()}
     return [plain(item) for item in node.items] if node.is_list else node.value
