@@ -50,6 +50,9 @@ def variables(settings: Settings) -> list[HostVariable]:
     for variable in for_host(row.platform, row.devices_per_host, given, jaxlib):
         for flag in variable.flags:
             of_table = known.get(flag.name)
+            if str(flag) in settings.compiler_flags:
+                found.append(HostVariable(variable.variable, str(flag), "xla_flags of the stack"))
+                continue
             why, source = (of_table.why, of_table.source) if of_table else (flag.origin, "training/xla_flags.py")
             holds = f"jaxlib {of_table.jaxlib}; {jaxlib} is locked" if of_table else ""
             found.append(HostVariable(variable.variable, str(flag), why, source, holds))

@@ -35,10 +35,11 @@ def as_job(settings: Mapping[str, JobNode], draft: Draft) -> dict[str, JobNode]:
     container = {"imageUri": settings["imageUri"]} if "imageUri" in settings else {}
     pool = {"machineSpec": JobNode(machine), "containerSpec": JobNode(container), "replicaCount": settings["nodes"]}
     job = {"workerPoolSpecs": JobNode([JobNode(pool)])}
-    if strategy := settings.get("strategy"):
+    strategy, bucket = settings.get("strategy"), settings.get("bucket")
+    if strategy and strategy.text:
         named = replace(strategy, value=_STRATEGIES.get(strategy.text, strategy.text))
         job["scheduling"] = JobNode({"strategy": named})
-    if bucket := settings.get("bucket"):
+    if bucket and bucket.text:
         place = replace(bucket, value=f"gs://{bucket.text.removeprefix('gs://')}")
         job["baseOutputDirectory"] = JobNode({"outputUriPrefix": place})
     for name, why in _DROPPED.items():

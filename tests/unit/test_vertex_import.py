@@ -22,6 +22,8 @@ from infra.importing.findings import Verdict
 from infra.importing.vertex_job import Imported, ImportTerms
 from infra.paths import ROOT
 from infra.preview import stack_plan
+from infra.preview.fit.compile_request import compile_request_of
+from infra.runs import run_plan
 from infra.sentences import SentenceError
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.jaxlib_flags import of_locked_jaxlib
@@ -111,6 +113,41 @@ def test_the_stack_that_is_written_previews(shape: str) -> None:
     settings = stack_settings.from_text(made.stack, made.text)
     assert settings == made.settings
     assert stack_plan.decide(settings).facts
+
+
+WORDS = (
+    *("", "a b", "x=1", "$A", "--xla_a=1", "NNODES", "'", "é", "HF_TOKEN=abcd", "steps=1"),
+    "python -m MaxText.train a=1",
+)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 99) | st.sampled_from(WORDS),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["name", "value", "env"]), inner),
+    max_leaves=4,
+)
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Each container with each of its keys."""
+    entries: list[tuple[Any, Any]] = list(
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    return [*((value, key) for key, _ in entries), *(place for _, below in entries for place in places(below))]
+
+
+@given(st.sampled_from(sorted(SHAPES)), st.integers(0, 10**6), ANYTHING)
+def test_a_file_with_anything_anywhere_is_accounted_for_or_refused_in_a_sentence(
+    shape: str, place: int, anything: Any
+) -> None:
+    document = strictly((FILES / shape).read_text())
+    found = places(document)
+    container, key = found[place % len(found)]
+    container[key] = anything
+    try:
+        made = of(json.dumps(document), shape, SHAPES[shape])
+    except SentenceError as error:
+        assert "Traceback" not in str(error)
+        return
+    assert {path for finding in made.findings for path in finding.paths} == set(leaves(document))
 
 
 # --- a job that contradicts itself ---
@@ -399,7 +436,9 @@ def test_xla_flags_of_a_stack_must_be_the_locked_jaxlibs() -> None:
     good = stack_settings.from_text("vertex-a3-mega-2", wrong.replace("graph_level=0", "enable_triton_gemm=false"))
     assert isinstance(good, stack_settings.Settings)
     flags = {each.value: each.why for each in variables(good) if each.name == "XLA_FLAGS"}
-    assert flags["--xla_gpu_enable_triton_gemm=false"] == "the host's XLA_FLAGS"
+    assert flags["--xla_gpu_enable_triton_gemm=false"] == "xla_flags of the stack"
+    [request] = [compile_request_of(step, run_plan.run_spec(step, "/", None)) for step in (good,)]
+    assert request.gpu and "--xla_gpu_enable_triton_gemm=false" in request.gpu.flags
 
 
 # --- files that are no job ---
