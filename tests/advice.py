@@ -94,6 +94,7 @@ RUNS = {
         "pulumi up --stack",
     ),
     "tests/gcloud/test_gcloud.py::test_gcloud_has_what_a_message_advises": (
+        "gcloud ai custom-jobs cancel --project --region",
         "gcloud auth application-default login",
         "gcloud billing accounts list",
         "gcloud compute regions list",

@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from infra.commands.terminal import fail
-from infra.emulated import GKE, QUESTIONS, STORAGE, TPU
+from infra.emulated import GKE, QUESTIONS, STORAGE, TPU, VERTEX
 from infra.emulators import emulated_cloud
 from infra.emulators.bucket_policies import BucketPolicies
 from infra.emulators.cloud_projects import CloudProjects
@@ -31,6 +31,7 @@ from infra.emulators.object_store import ObjectStore
 from infra.emulators.tpu_api import TpuApi
 from infra.emulators.tpu_hosts import booted_cloud
 from infra.emulators.tpu_hosts.fleet import Fleet
+from infra.emulators.vertex_jobs import JobCloud, VertexApi, running_cloud
 from infra.host_software.wheels.python_made_here import PythonPackError, archive_name, make_archive
 from infra.paths import PYTHONS
 from infra.stack_file.cloud_training import CloudTrainingSettings
@@ -38,6 +39,8 @@ from infra.stack_file.settings import every
 
 app = typer.Typer(no_args_is_help=True)
 _TOKEN = "GOOGLE_OAUTH_ACCESS_TOKEN"  # in the place of one of Google's, with which a cluster of GKE is asked
+_GCLOUD_JOBS = "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM"
+_GCLOUD_LOGS = "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING"
 _LOOK_S = 0.5  # between looks at the parts of a cluster
 
 
@@ -102,6 +105,46 @@ def tpu(
         except KeyboardInterrupt:
             api.close()
     typer.echo("ended" + (f"; its state is in {state}, its buckets in {state}.buckets" if state else ""))
+
+
+@app.command()
+def vertex(
+    port: Annotated[int, typer.Option(min=0, max=65533, help="On 127.0.0.1, buckets on the next; 0 takes any.")] = 8480,
+    speed: Annotated[float, typer.Option(min=0, help="Its clock runs this much faster; 0 stands still.")] = 1,
+    run: Annotated[bool, typer.Option(help="Commands of containers run as processes of this machine.")] = False,
+) -> None:
+    """Custom jobs of Vertex AI, with a page that shows them, and the buckets of this clone's stacks; Ctrl-C ends it."""
+    with contextlib.ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slipway-vertex-")))
+        if run:
+            os.environ.setdefault(VERTEX, "http://127.0.0.1")  # else stacks of emulated accelerators are refused
+        stacks = every(CloudTrainingSettings, skip_unusable=True)
+        policies = BucketPolicies()
+        buckets = emulated_cloud.fill(directory / "buckets", stacks)
+        emulated_cloud.grant(policies, stacks)
+        try:
+            store = stack.enter_context(
+                ObjectStore(directory / "buckets", buckets, port=port + 1 if port else 0, policies=policies)
+            )
+            cloud = JobCloud()
+            if run:
+                homes = running_cloud.replicas(store, directory / "jobs", port + 2 if port else 0)
+                cloud = JobCloud(replicas=stack.enter_context(homes))
+            api = VertexApi(cloud, port=port, speed=speed)
+        except OSError as error:
+            fail(f"port {port} and the two after it cannot be used ({error.strerror}); give another one with --port")
+        typer.echo(f"Vertex AI emulator: {api.url} shows its jobs, and has their logs as Cloud Logging does")
+        typer.echo(f"in another shell: export {VERTEX}={api.url} {STORAGE}={store.url}")
+        typer.echo(f"for gcloud there: export {_GCLOUD_JOBS}={api.url}/ {_GCLOUD_LOGS}={api.url}/")
+        what = f"commands of containers run here, in {directory / 'jobs'}" if run else "containers are pretended"
+        typer.echo(f"{what}; written from the documentation, never compared with the real service; Ctrl-C ends it")
+        for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs deaf to Ctrl-C
+            signal.signal(number, signal.default_int_handler)
+        try:
+            api.serve_forever()
+        except KeyboardInterrupt:
+            api.close()
+    typer.echo("ended")
 
 
 @app.command()

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from infra.artifacts.opening import open_store
@@ -51,6 +51,26 @@ def last_words(spec: RunSpec) -> list[HostView]:
         return []  # no foundation, so no run
     starters = Starters(store)
     return [_last_word(store, starters, index, starts[index], spec.hosts_per_slice) for index in sorted(starts)]
+
+
+@dataclass(frozen=True)
+class RecentPace:
+    """Over the newest steps that a host has recorded: seconds each, and TFLOPs of one device, where it knows them."""
+
+    step_s: float
+    tflops: float | None
+
+
+def recent_pace(spec: RunSpec, index: int) -> RecentPace | None:
+    """None before two steps are recorded. Raises StoreError."""
+    store = open_store(location(spec), _PATIENCE_S)
+    lines = [json.loads(line) for key in _chunks(store, index)[-1:] for line in store.read(key).splitlines()]
+    # The first step after a start compiles, and the time of one step is when it was handed on: the mean is right.
+    steps = [line for line in lines if "learning/loss" in line and "perf/step_time_seconds" in line][1:]
+    if not steps:
+        return None
+    step_s = sum(float(line["perf/step_time_seconds"]) for line in steps) / len(steps)
+    return RecentPace(step_s, steps[-1].get("perf/per_device_tflops")) if step_s > 0 else None
 
 
 def _of_chunks(store: Store, index: int) -> Iterator[dict[str, Any]]:

@@ -3,33 +3,22 @@
     python -m tests.unit.fault_matrix [--few SHARE SEED] <verb>...
                               prints one JSON object: cases, those that ran, failures; `answers`, `owners`: all of those
 
-A parent imports everything once and, without threads, forks per case; each case forks an actor, which plays engine and
-provider over the provider's own resources, and serves it an emulator. The actor's clock is the emulator's: whenever it
-waits it asks the case, which moves the clock or kills it. What the engine had in its state at that moment goes into the
-next `up` or `destroy`, and then the cloud is looked at. In some cases another clone has a request of the same stack:
-that is still there at the end, as it was, unless this one was asked to take it over and has.
+How a case is acted out and killed: killed_actor.py. What the engine had in its state when it died goes into the next
+`up` or `destroy`, and then the cloud is looked at. In some cases another clone has a request of the same stack: that is
+still there at the end, as it was, unless this one was asked to take it over and has.
 """
 
 from __future__ import annotations
 
 import copy
-import gc
-import itertools
-import json
-import math
 import os
 import random
 import shutil
-import signal
 import sys
 import tempfile
 import threading
-import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +31,23 @@ from infra.providers.resource import ResourceError
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs
 from infra.targets.tpu_vm.provider.tpu_ownership import holder_of, made_of
-from tests.unit.tpu_stack import OWNER, ZONES, EmulatedContext, Stack, labels_in, script, telling, wanted
+from tests.unit.emulated_engine import EmulatedContext
+from tests.unit.killed_actor import (
+    DESTROY,
+    ENDS,
+    FEW,
+    GIVEN_UP,
+    MEANINGS,
+    OF_READS,
+    PATIENCE_S,
+    Actor,
+    Ask,
+    Case,
+    CaseError,
+    run_all,
+)
+from tests.unit.tpu_stack import OWNER, ZONES, Stack, labels_in, script, telling, wanted
 
-SURVIVES, UP, DESTROY, OUTLIVED = "survives", "killed, then up", "killed, then destroy", "provider outlives its engine"
-ENDS = (SURVIVES, UP, DESTROY, OUTLIVED)
-GIVEN_UP = "survives, then destroy"
 # The artifact store, in the directory of each case, where hosts learn their bundle.
 STORE, BUNDLE, OTHER = "artifacts", "a" * 16, "b" * 16
 
@@ -58,10 +59,7 @@ def asked(**changes: Any) -> QueuedResourceInputs:
 LABELS = {**asked().labels, "team": "a"}
 # Every state is passed through, in few polls.
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=8, boot_s=8, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
-_HOLDING = (FaultKind.TIMEOUT, FaultKind.TIMEOUT_AFTER, FaultKind.SLOW)
-_WORKERS = 4
 _APPEARS_S = "8"  # longer than an answer of the emulator is late
-_PATIENCE_S = 600.0  # of real time, for a case that should take less than one
 
 
 def _nothing(_: Stack, __: Cloud) -> None:
@@ -183,11 +181,6 @@ def _refused_up(stack: Stack) -> None:
             raise
 
 
-FEW = (FaultKind.TIMEOUT_AFTER, FaultKind.UNAVAILABLE)
-# One of each meaning: refused, not now, done and not said, nothing said of what is there, said to have failed.
-MEANINGS = (FaultKind.DENIED, *FEW, FaultKind.EMPTY, FaultKind.OPERATION_ERROR_AFTER)
-
-
 @dataclass(frozen=True)
 class Verb:
     """What is there before, what is done while the fault happens, and how the cloud behaves meanwhile."""
@@ -204,17 +197,6 @@ def _late(hidden: Hidden) -> Behaviour:
     return Behaviour(appears_after_s=6, hidden_from=hidden)
 
 
-# Of a call that changes nothing: it has no effect to be lost; 500, 503 and 504 mean the same, and so do 401 and 403.
-OF_READS = (
-    FaultKind.TOO_MANY_REQUESTS,
-    FaultKind.UNAVAILABLE,
-    FaultKind.DENIED,
-    FaultKind.TIMEOUT,
-    FaultKind.CUT_BEFORE,
-    FaultKind.CUT_WITHIN,
-    FaultKind.MALFORMED,
-    FaultKind.EMPTY,
-)
 # Whatever may fail fails at each of these; what the real service was seen to answer is combined with few faults, and
 # what may be another's with one fault of each meaning.
 VERBS: dict[str, Verb] = {
@@ -259,18 +241,6 @@ OWNERS: dict[str, Verb] = {
     "destroy of what was taken over": Verb(_taken_over, _destroy, MEANINGS, beside=True),
 }
 ALL = VERBS | ANSWERS | OWNERS
-
-
-@dataclass(frozen=True)
-class Case:
-    verb: str
-    kind: FaultKind
-    rpc: str
-    skip: int  # calls of it before
-    end: str
-
-    def __str__(self) -> str:
-        return f"{self.verb}: {self.kind.name} at {self.rpc} {self.skip}, {self.end}"
 
 
 @dataclass(frozen=True)
@@ -334,29 +304,13 @@ def cases(verb: str, calls: Sequence[Call]) -> list[Case]:
 # --- the actor: engine and provider ---
 
 
-def _act(case: Case, start: Start, port: int, pipe: Connection) -> None:
-    """Says each checkpoint and each pause, and goes on when told to."""
-    os.environ[emulated.TPU] = f"http://127.0.0.1:{port}"
-
-    def ask(kind: str, value: Any) -> Any:
-        pipe.send((kind, value))
-        return pipe.recv()
-
+def _act(case: Case, start: Start, ask: Ask) -> None:
     stack = start.stack(lambda seconds: ask("pause", seconds), copy.deepcopy(start.state))
     stack.checkpoint = lambda: ask("state", stack.state)
-    try:
-        _act_evenly(case.verb, stack)
-    except ResourceError as error:
-        pipe.send(("ended", str(error)))
-    else:
-        pipe.send(("ended", ""))
+    _act_evenly(case.verb, stack)
 
 
 # --- the case: emulator, fault, killing ---
-
-
-class _CaseError(AssertionError):
-    pass
 
 
 def run(case: Case, start: Start) -> None:
@@ -367,107 +321,30 @@ def run(case: Case, start: Start) -> None:
 
 
 def _run(case: Case, start: Start) -> None:
-    ours, theirs = Pipe()
     api = TpuApi(Cloud(TIMINGS, ALL[case.verb].behaviour))
     api.cloud.ledger.restore(start.cloud)
     before = _holders(api.cloud)
-    actor = os.fork()  # before the emulator has threads
-    if actor == 0:
-        status = 1
-        try:
-            _act(case, start, api.port, theirs)
-            status = 0
-        except EOFError:
-            pass
-        except BaseException:  # noqa: BLE001 - a forked process must not go on as its parent
-            theirs.send(("broken", traceback.format_exc()))
-        os._exit(status)
-    theirs.close()
-    os.environ[emulated.TPU] = api.url
+    os.environ[emulated.TPU] = f"http://127.0.0.1:{api.port}"
+    actor = Actor.forked(lambda ask: _act(case, start, ask))
     with api:
-        kept, said = _watch(case, start, api, actor, ours)
+        kept, _ = actor.watched(case, start.state, api)
         stack = start.stack(api.advance, kept)
         if ALL[case.verb].beside:
             _recover_beside_another(case, api, stack, before)
         else:
-            _recover(case, api, stack, said)
+            _recover(case, api, stack)
         if ALL[case.verb].keeps_its_place and api.cloud.ledger.requests and _holders(api.cloud) != before:
-            raise _CaseError(f"its place is lost: {before} is {_holders(api.cloud)}")
+            raise CaseError(f"its place is lost: {before} is {_holders(api.cloud)}")
 
 
-def _watch(case: Case, start: Start, api: TpuApi, actor: int, pipe: Connection) -> tuple[dict[str, Any], str]:
-    """Serves the actor until it has ended or is killed. Returns what the engine has in its state, and how it ended."""
-    state = start.state
-    kept: dict[str, Any] | None = None  # where the engine is dead
-    fault = api.fail(case.kind, case.rpc, skip=case.skip)
-    poll_s = 0.002 if case.kind in _HOLDING else _PATIENCE_S  # of a call that is held nothing comes by the pipe
-    said = ""
-    until = time.monotonic() + _PATIENCE_S
-    while True:
-        if time.monotonic() > until:
-            raise _CaseError("the actor does not end")
-        happened = fault.happened > 0
-        if happened and case.end == OUTLIVED and kept is None:
-            kept = dict(state)
-        if fault.held.is_set() and not fault.release.is_set():
-            if case.end in (UP, DESTROY):
-                _kill(actor)
-                fault.release.set()
-                _until_answered(api)
-                break
-            fault.release.set()
-        if not pipe.poll(poll_s):
-            continue
-        kind, value = pipe.recv()
-        happened = fault.happened > 0
-        if kind == "broken":
-            raise _CaseError(value)
-        if kind == "ended":
-            said = value
-            break
-        if happened and case.end in (UP, DESTROY):
-            _kill(actor)  # what it was about to write is lost with it
-            break
-        if kind == "state":
-            if happened and kept is None and case.end == OUTLIVED:
-                kept = dict(state)
-            if kept is not None:
-                _kill(actor)  # the provider has done its call; nobody is there for the next one
-                break
-            state = value
-        if kind == "pause":
-            api.advance(value)
-        pipe.send(None)
-    os.waitpid(actor, 0)
-    pipe.close()
-    if not fault.happened:
-        raise _CaseError("the fault did not happen")
-    api.release_all()
-    api.faults.clear()
-    return (state if kept is None else kept), said
-
-
-def _kill(actor: int) -> None:
-    os.kill(actor, signal.SIGKILL)
-
-
-def _until_answered(api: TpuApi) -> None:
-    """What was held has happened, though nobody waits for it."""
-    until = time.monotonic() + _PATIENCE_S
-    while not api.calls[-1].status and api.calls[-1].fault == "SLOW" and time.monotonic() < until:
-        time.sleep(0.002)
-
-
-def _recover(case: Case, api: TpuApi, stack: Stack, said: str) -> None:
-    if "fault in slipway" in said or "Traceback" in said:
-        raise _CaseError(said)
+def _recover(case: Case, api: TpuApi, stack: Stack) -> None:
     if case.end != DESTROY and case.verb != "destroy":
         stack.up()
         _check_up(api, stack)
         return  # what `destroy` does of one of each, which the state knows, is a case of its own
     stack.destroy()
     if api.cloud.ledger.requests or api.cloud.ledger.nodes or _told():
-        raise _CaseError(f"left: {[*api.cloud.ledger.requests, *api.cloud.ledger.nodes, *_told()]}")
+        raise CaseError(f"left: {[*api.cloud.ledger.requests, *api.cloud.ledger.nodes, *_told()]}")
 
 
 def _told() -> dict[str, str]:
@@ -493,37 +370,37 @@ def _recover_beside_another(case: Case, api: TpuApi, stack: Stack, before: dict[
     identity = stack.state["guard"]["outputs"]["identity"] if "guard" in stack.state else ""
     has_taken = identity in [holder for _, holder in _holders(api.cloud).values()]
     if has_taken and not takes:
-        raise _CaseError(f"taken: {before} is {_holders(api.cloud)}")
+        raise CaseError(f"taken: {before} is {_holders(api.cloud)}")
     if takes and not destroys and not has_taken:
-        raise _CaseError("not taken")
+        raise CaseError("not taken")
     stack.destroy()
     if _holders(api.cloud) != ({} if has_taken else before):
-        raise _CaseError(f"of {before} it left {_holders(api.cloud)}")
+        raise CaseError(f"of {before} it left {_holders(api.cloud)}")
     if identity in _told():
-        raise _CaseError(f"it left what it has told hosts: {_told()}")
+        raise CaseError(f"it left what it has told hosts: {_told()}")
 
 
 def _check_up(api: TpuApi, stack: Stack) -> None:
     names = list(api.cloud.ledger.requests)
     if len(names) != 1 or len(api.cloud.ledger.nodes) != 1:
-        raise _CaseError(f"not one of each: {names}, {list(api.cloud.ledger.nodes)}")
+        raise CaseError(f"not one of each: {names}, {list(api.cloud.ledger.nodes)}")
     zone = stack.state["ready"]["outputs"]["zone"]
     if names[0] != stack.request.path(zone):
-        raise _CaseError(f"{names[0]} is not in {zone}")
+        raise CaseError(f"{names[0]} is not in {zone}")
     guard, request = (stack.state[name]["outputs"] for name in ("guard", "request"))
     is_there = labels_in(api.cloud, names[0])
     if (guard["identity"], request["made"]) != (holder_of(is_there), made_of(is_there)) or zone not in guard[
         "searched"
     ]:
-        raise _CaseError(f"its state would not delete {names[0]}: {is_there}")
+        raise CaseError(f"its state would not delete {names[0]}: {is_there}")
     if planned := stack.changes():
-        raise _CaseError(f"a second preview plans {planned}")
+        raise CaseError(f"a second preview plans {planned}")
     (node,) = api.cloud.ledger.nodes.values()
     if dict(node.message.labels).items() < stack.request.labels.items():
-        raise _CaseError("labels are not as wanted")
+        raise CaseError("labels are not as wanted")
     running = {host.bundle for host in node.hosts}
     if (_told().get(guard["identity"]), running) != (stack.request.bundle, {stack.request.bundle}):
-        raise _CaseError(f"hosts run {running} and learn {_told()}, not {stack.request.bundle}")
+        raise CaseError(f"hosts run {running} and learn {_told()}, not {stack.request.bundle}")
 
 
 # --- all cases ---
@@ -535,46 +412,15 @@ def main(verbs: list[str], share: float = 1.0, seed: str = "") -> None:
 
 
 def _main(starts: dict[str, Start], share: float, seed: str) -> None:
-    verbs = list(starts)
-    every = [case for verb in verbs for case in cases(verb, starts[verb].calls)]
-    ran = random.Random(seed).sample(every, math.ceil(len(every) * share)) if share < 1 else every
-    failures: list[str] = []
-    running: dict[int, Case] = {}
-    todo = list(ran)
-    cores = itertools.cycle(os.sched_getaffinity(0))
-    gc.collect()
-    gc.disable()  # a case ends soon; a collection would copy every page that it shares with its parent
-    gc.freeze()
-    while todo or running:
-        while todo and len(running) < _WORKERS:
-            case, core = todo.pop(), next(cores)
-            child = os.fork()
-            if child == 0:
-                status = 1
-                try:
-                    os.sched_setaffinity(
-                        0, {core}
-                    )  # client and emulator take turns: on two cores each turn costs twice
-                    run(case, starts[case.verb])
-                    status = 0
-                except BaseException as error:  # noqa: BLE001 - a forked process must not go on as its parent
-                    trace = "" if isinstance(error, _CaseError) else traceback.format_exc()
-                    sys.stderr.write(f"{case}: {error}\n{trace}")
-                    sys.stderr.flush()
-                os._exit(status)
-            running[child] = case
-        ended, code = os.wait()
-        case = running.pop(ended)
-        if code:
-            failures.append(str(case))
-    print(json.dumps({"verbs": verbs, "cases": len(every), "ran": len(ran), "failures": failures}))
+    every = [case for verb in starts for case in cases(verb, starts[verb].calls)]
+    run_all(list(starts), every, lambda case: run(case, starts[case.verb]), share, seed)
 
 
 def _starts(verbs: list[str], work: Path) -> dict[str, Start]:
     """Of each verb. Whatever is loaded or compiled on the way is there in every case."""
     starts = {verb: start_of(verb, work) for verb in verbs}
     for thread in set(threading.enumerate()) - {threading.current_thread()}:
-        thread.join(_PATIENCE_S)  # of an emulator that is closed: who has threads must not fork
+        thread.join(PATIENCE_S)  # of an emulator that is closed: who has threads must not fork
         assert not thread.is_alive(), thread
     return starts
 

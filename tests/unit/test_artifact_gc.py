@@ -21,7 +21,7 @@ from infra.providers.stack_guard_resource import new_identity
 from infra.providers.stored_bundle_resource import StoredBundleResource
 from infra.runs import named_artifacts
 from infra.runs.named_artifacts import by_deployment, by_record, by_records, by_stacks
-from tests.unit.tpu_stack import EmulatedContext
+from tests.unit.emulated_engine import EmulatedContext
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 OLD, YOUNG = NOW - timedelta(days=3), NOW - timedelta(hours=3)

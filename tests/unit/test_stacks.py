@@ -32,6 +32,7 @@ from infra.targets.registry import Target
 from infra.targets.tpu_vm.plan import host_script, request_inputs, requested
 from infra.targets.tpu_vm.provider.tpu_inputs import body, problems
 from infra.targets.tpu_vm.settings import TpuVmSettings
+from infra.targets.vertex.settings import VertexSettings
 from infra.tiers import Tier
 from infra.vm_hosts.startup_script import HEADER, startup_script
 from tests.suite.soak import cases
@@ -47,6 +48,7 @@ ON_GKE = (
     *("gke-tpu7x-8", "gke-tpu7x-16", "gke-tpu7x-64", "gke-tpu7x-64.flex"),
 )
 OF_GPUS = ("gke-a3-mega-2", "gke-a3-mega-2.spot", "gke-a3-mega-32")
+ON_VERTEX = ("vertex-a3-mega-2", "vertex-a3-mega-4")
 VARIANTS = {Tier.ON_DEMAND: "", Tier.FLEX_START: "flex"}
 CASES = cases(300, 10_000)
 
@@ -68,17 +70,18 @@ def test_a_stack_is_named_after_its_content(stack: str) -> None:
     if content.target in (Target.LOCAL, Target.FOUNDATION):
         assert name == content.target
         return
-    assert isinstance(content, TpuVmSettings | GkeSettings | KubernetesSettings)
+    assert isinstance(content, TpuVmSettings | GkeSettings | KubernetesSettings | VertexSettings)
     size = content.accelerator + (f"x{content.slices}" if content.slices > 1 else "")
     if isinstance(content, KubernetesSettings):
         assert name.partition("-")[2] == size
         return
-    assert name == (f"gke-{size}" if isinstance(content, GkeSettings) else size)
+    begins = "gke-" if isinstance(content, GkeSettings) else "vertex-" if isinstance(content, VertexSettings) else ""
+    assert name == begins + size
     assert variant == VARIANTS.get(content.tier, content.tier)
 
 
 def test_promised_stacks_are_shipped() -> None:
-    assert {*PROMISED, *ON_GKE, *OF_GPUS} <= set(stack_names())
+    assert {*PROMISED, *ON_GKE, *OF_GPUS, *ON_VERTEX} <= set(stack_names())
 
 
 @pytest.mark.parametrize("stack", PROMISED)

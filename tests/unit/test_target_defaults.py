@@ -27,7 +27,7 @@ from infra.targets.errors import NotOfferedError
 from infra.targets.hosts import Hosts, HostView
 from infra.targets.places import Places
 from infra.targets.registry import Target
-from tests.unit.tpu_stack import EmulatedContext
+from tests.unit.emulated_engine import EmulatedContext
 from training.run_spec import RunSpec
 
 SPEC = RunSpec("s", "run", "cpu", 1, 1, 2, 10, "gs://ours", None, {"per_device_batch_size": 1, "max_target_length": 8})
@@ -153,12 +153,12 @@ def test_a_guard_asks_only_where_its_stack_was_made(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_google_project_is_asked_once_of_each_target_that_bills_there() -> None:
-    both = [registry.paid()[name] for name in ("tpu-vm", "gke-tpu")]
+    each_of = [registry.paid()[name] for name in ("tpu-vm", "gke-tpu", "vertex")]
     stacks = [each for each in every(Terms) if each.billed_in == PLACEHOLDER_PROJECT]
     assert len(stacks) > 1
-    asked = [(target, PLACEHOLDER_PROJECT) for target in both]
+    asked = [(target, PLACEHOLDER_PROJECT) for target in each_of]
     assert billed_places.of(stacks) == billed_places.named(PLACEHOLDER_PROJECT, stacks) == asked
-    assert billed_places.named("another", stacks) == [(target, "another") for target in both]
+    assert billed_places.named("another", stacks) == [(target, "another") for target in each_of]
 
 
 def test_a_name_that_no_target_has_is_of_none() -> None:

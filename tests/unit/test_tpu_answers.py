@@ -15,7 +15,8 @@ from infra.targets.tpu_vm.provider import tpu_api
 from infra.targets.tpu_vm.provider.tpu_inputs import QueuedResourceInputs, body, fingerprint
 from infra.targets.tpu_vm.provider.tpu_request import Known
 from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
-from tests.unit.tpu_stack import ZONES, EmulatedContext, Stack, wanted
+from tests.unit.emulated_engine import EmulatedContext
+from tests.unit.tpu_stack import ZONES, Stack, wanted
 
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
 

@@ -16,7 +16,8 @@ from infra.providers.resource import ResourceError
 from infra.targets.tpu_vm.provider import tpu_cleanup
 from infra.targets.tpu_vm.provider.tpu_inputs import fingerprint
 from infra.targets.tpu_vm.provider.tpu_ownership import StackClaim, age, tail, with_taker
-from tests.unit.tpu_stack import ZONES, EmulatedContext, Stack, labels_in, wanted
+from tests.unit.emulated_engine import EmulatedContext
+from tests.unit.tpu_stack import ZONES, Stack, labels_in, wanted
 
 TIMINGS = Timings(admit_s=1, select_s=1, provision_s=5, boot_s=5, host_stagger_s=0, suspend_s=2, delete_s=2, update_s=1)
 PATH = "projects/p/locations/us-east5-b/queuedResources/q-s"

@@ -1,20 +1,15 @@
-"""What the engine does with the resources of a tpu-vm stack, without the engine: steps in order, a state, a clock.
-
-The resources are the provider's own and talk to the emulator over HTTP; time is the emulator's, so nothing waits.
-"""
+"""A tpu-vm stack without the engine: its resources in order, over emulated_engine.py."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from infra.emulators.tpu_api import Cloud
 from infra.names import OWNER_LABEL, STACK_LABEL
-from infra.providers.resource import Context, OnChange, Resource, ResourceError
+from infra.providers.resource import Resource
 from infra.targets.tpu_vm.provider import tpu_api, tpu_cleanup
 from infra.targets.tpu_vm.provider.slice_ready_resource import SliceReadyResource
 from infra.targets.tpu_vm.provider.tpu_guard_resource import TpuStackGuardResource
@@ -25,6 +20,7 @@ from infra.targets.tpu_vm.provider.tpu_inputs import (
     TpuStackGuardInputs,
 )
 from infra.targets.tpu_vm.provider.tpu_request_resource import TpuRequestResource
+from tests.unit.emulated_engine import EmulatedEngine
 
 OWNER = "alice"
 ZONES = ["us-east5-b", "us-east5-a"]
@@ -33,24 +29,6 @@ RESOURCES: dict[str, Resource[Any]] = {
     "request": TpuRequestResource(),
     "ready": SliceReadyResource(),
 }
-
-
-class EmulatedContext(Context):
-    """Waiting moves the emulator's clock."""
-
-    def __init__(self, advance: Callable[[float], None], lines: list[str], timeout_s: float) -> None:
-        super().__init__("urn", timeout_s, threading.Event(), lines.append, lines.append)
-        self._advance = advance
-        self._elapsed_s = 0.0
-
-    def now(self) -> float:
-        return self._elapsed_s
-
-    def pause(self, seconds: float) -> bool:
-        if seconds:
-            self._elapsed_s += seconds
-            self._advance(seconds)
-        return self.cancelled.is_set()
 
 
 def wanted(stack: str = "s", **changes: Any) -> QueuedResourceInputs:
@@ -91,9 +69,7 @@ def labels_in(cloud: Cloud, name: str) -> dict[str, str]:
 
 
 @dataclass
-class Stack:
-    """`state` is what a file backend would hold: it is written after each step (`checkpoint`)."""
-
+class Stack(EmulatedEngine):
     request: QueuedResourceInputs
     advance: Callable[[float], None]
     owner: str = OWNER
@@ -103,6 +79,7 @@ class Stack:
     state: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     lines: list[str] = field(default_factory=list[str])
     checkpoint: Callable[[], None] = lambda: None
+    resources: ClassVar[Mapping[str, Resource[Any]]] = RESOURCES
 
     @property
     def label(self) -> str:
@@ -124,81 +101,3 @@ class Stack:
         made = self.state["request"]["outputs"]["made"]
         ready = SliceReadyInputs(inputs, made, self.hosts, self.wait, self.wait_deadline_s)
         self._step("ready", dataclasses.asdict(ready))
-
-    def refresh(self) -> None:
-        for name in list(self.state):
-            self._read(name)
-
-    def changes(self) -> list[str]:
-        """What a preview would plan after a refresh."""
-        for name in list(self.state):
-            if RESOURCES[name].refresh_before_update:
-                self._read(name)
-        planned = [name for name in RESOURCES if name not in self.state or self.state[name]["failed"]]
-        return planned + [name for name, entry in self.state.items() if RESOURCES[name].drift(entry["outputs"])]
-
-    def destroy(self) -> None:
-        for name in [name for name in reversed(RESOURCES) if name in self.state]:
-            entry = self.state[name]
-            RESOURCES[name].delete(self._context(name), entry["id"], entry["inputs"] | entry["outputs"])
-            del self.state[name]
-            self.checkpoint()
-
-    def _step(self, name: str, inputs: dict[str, Any]) -> None:
-        resource = RESOURCES[name]
-        if name in self.state and resource.refresh_before_update:
-            self._read(name)
-        entry = self.state.get(name)
-        if entry is None:
-            self._create(name, inputs)
-            return
-        changes = resource.changes(entry["inputs"], inputs, entry["outputs"])
-        if OnChange.REPLACE in changes.values():
-            resource.delete(self._context(name), entry["id"], entry["outputs"])
-            del self.state[name]
-            self.checkpoint()
-            self._create(name, inputs)
-        elif changes or entry["failed"] or resource.drift(entry["outputs"]):
-            context = self._context(name)
-            context.accept(entry["id"], {})
-            self._act(
-                name,
-                context,
-                inputs,
-                lambda: (entry["id"], resource.update(context, entry["id"], entry["outputs"], resource.parse(inputs))),
-            )
-        else:
-            entry["inputs"] = inputs
-
-    def _create(self, name: str, inputs: dict[str, Any]) -> None:
-        context = self._context(name)
-        self._act(name, context, inputs, lambda: RESOURCES[name].create(context, RESOURCES[name].parse(inputs)))
-
-    def _act(
-        self, name: str, context: Context, inputs: dict[str, Any], act: Callable[[], tuple[str, dict[str, Any]]]
-    ) -> None:
-        try:
-            identifier, outputs = act()
-            self._keep(name, identifier, inputs, outputs, failed=False)
-        except ResourceError:
-            if context.accepted:
-                self._keep(name, context.accepted[0], inputs, context.accepted[1], failed=True)
-            raise
-        finally:
-            self.checkpoint()
-
-    def _read(self, name: str) -> None:
-        entry = self.state[name]
-        outputs = RESOURCES[name].read(self._context(name), entry["id"], entry["outputs"])
-        if outputs is None:
-            del self.state[name]
-        else:
-            entry["outputs"] |= outputs
-        self.checkpoint()
-
-    def _keep(self, name: str, identifier: str, inputs: dict[str, Any], outputs: dict[str, Any], failed: bool) -> None:
-        entry = {"id": identifier, "inputs": inputs, "outputs": {**inputs, **outputs}, "failed": failed}
-        self.state[name] = json.loads(json.dumps(entry))
-
-    def _context(self, name: str) -> EmulatedContext:
-        return EmulatedContext(self.advance, self.lines, RESOURCES[name].timeout_s)

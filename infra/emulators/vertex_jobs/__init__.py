@@ -12,7 +12,7 @@ from infra.emulators.vertex_jobs.job_cloud import JobCloud as JobCloud
 from infra.emulators.vertex_jobs.job_records import JobBehaviour as JobBehaviour
 from infra.emulators.vertex_jobs.job_records import JobState as JobState
 from infra.emulators.vertex_jobs.job_records import JobTimings as JobTimings
-from infra.emulators.vertex_jobs.job_records import Terms as Terms
+from infra.emulators.vertex_jobs.job_records import MachineTerms as MachineTerms
 from infra.emulators.vertex_jobs.job_stock import JobStock as JobStock
 from infra.emulators.vertex_jobs.job_stock import MachineLimit as MachineLimit
 from infra.emulators.vertex_jobs.vertex_server import VertexApi as VertexApi

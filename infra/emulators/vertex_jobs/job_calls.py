@@ -18,7 +18,7 @@ from typing import Any
 from infra.emulators.rpc_errors import Code, RpcError, RpcStatus
 from infra.emulators.vertex_jobs import job_checks, job_messages, list_filters, machines
 from infra.emulators.vertex_jobs.job_cloud import JobCloud
-from infra.emulators.vertex_jobs.job_records import ENDED, Job, Region
+from infra.emulators.vertex_jobs.job_records import ENDED, EmulatedJob, Region
 
 _DEFAULT_PAGE = 100
 _FAILED = RpcStatus(Code.INTERNAL.number, "An internal error has occurred (a fault of the emulator).")
@@ -44,6 +44,7 @@ class JobCalls:
     operations: dict[str, JobOperation] = field(default_factory=dict[str, JobOperation])
     refused_accounts: set[str] = field(default_factory=set[str])
     closed_regions: set[str] = field(default_factory=set[str])
+    new_id: Callable[[], str] = lambda: str(random.SystemRandom().randrange(10**18, 9 * 10**18))
 
     def check_region(self, name: str) -> None:
         """Refuses every call in a region that is not one of Vertex AI's, or is closed."""
@@ -56,8 +57,7 @@ class JobCalls:
         region = Region.of(parent)
         message = job_checks.checked(region, job_messages.parse("CustomJob", body or {}, "custom_job"))
         now_s = self.cloud.now_s
-        identifier = str(random.SystemRandom().randrange(10**18, 9 * 10**18))
-        job = Job(region, parent.split("/")[1], identifier, message, now_s, update_s=now_s)
+        job = EmulatedJob(region, parent.split("/")[1], self.new_id(), message, now_s, update_s=now_s)
         account = message.job_spec.service_account
         if account in self.refused_accounts:
             said = f"You do not have permission to act as service_account: {account}. (or it may not exist)."
@@ -72,7 +72,7 @@ class JobCalls:
         return self._view(self._job(name))
 
     def list(self, parent: str, query: dict[str, str], body: Any) -> Any:
-        region, test = Region.of(parent), list_filters.compiled(query.get("filter", ""))
+        region, test = Region.of(parent), list_filters.of_jobs(query.get("filter", ""))
         youngest_s = self.cloud.now_s - self.cloud.behaviour.listed_after_s
         jobs = [job for job in self.cloud.jobs.values() if job.region == region and job.create_s <= youngest_s]
         jobs.sort(key=_order)
@@ -103,6 +103,10 @@ class JobCalls:
             raise RpcError(Code.FAILED_PRECONDITION, sentence)
         self.cloud.cancel(job)
         return {}
+
+    def list_entries(self, name: str, query: dict[str, str], body: Any) -> Any:
+        """Of Cloud Logging, which is another service at Google."""
+        return self.cloud.log.list(body)
 
     # --- operations ---
 
@@ -143,9 +147,8 @@ class JobCalls:
         if action:
             action()
 
-    def _operation(self, job: Job, action: Callable[[], None] | None) -> JobOperation:
-        identifier = random.SystemRandom().randrange(10**18, 9 * 10**18)
-        name = f"{job.region.parent}/operations/{identifier}"
+    def _operation(self, job: EmulatedJob, action: Callable[[], None] | None) -> JobOperation:
+        name = f"{job.region.parent}/operations/{self.new_id()}"
         now_s = self.cloud.now_s
         operation = self.operations[name] = JobOperation(name, now_s, now_s + self.cloud.timings.delete_s, action)
         return operation
@@ -172,27 +175,27 @@ class JobCalls:
 
     # --- parts ---
 
-    def _remove(self, job: Job) -> None:
+    def _remove(self, job: EmulatedJob) -> None:
         if job.name in self.cloud.jobs:
             self.cloud.remove(job)
 
-    def _job(self, name: str) -> Job:
+    def _job(self, name: str) -> EmulatedJob:
         self.settle()
         job = self.cloud.jobs.get(f"{Region.of(name).parent}/customJobs/{name.split('/')[5]}")
         if job is None:
             raise RpcError(Code.NOT_FOUND, f"The CustomJob {name} is not found.")
         return job
 
-    def _view(self, job: Job) -> Any:
+    def _view(self, job: EmulatedJob) -> Any:
         return job.view(self.cloud.behaviour.project_numbers)
 
 
-def _order(job: Job) -> tuple[float, str]:
+def _order(job: EmulatedJob) -> tuple[float, str]:
     """Newest first."""
     return -job.create_s, job.id
 
 
-def _token(job: Job) -> str:
+def _token(job: EmulatedJob) -> str:
     return base64.urlsafe_b64encode(f"{job.create_s!r} {job.id}".encode()).decode()
 
 

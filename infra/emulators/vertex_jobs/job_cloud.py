@@ -10,14 +10,23 @@ Refuses to own what clients ask (job_calls.py), what there is (job_stock.py) and
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from infra.emulators.rpc_errors import Code, RpcStatus
 from infra.emulators.vertex_jobs import job_messages
-from infra.emulators.vertex_jobs.job_records import ENDED, Job, JobBehaviour, JobState, JobTimings, Replica, Terms
+from infra.emulators.vertex_jobs.job_log import JobLog
+from infra.emulators.vertex_jobs.job_records import (
+    ENDED,
+    EmulatedJob,
+    JobBehaviour,
+    JobState,
+    JobTimings,
+    MachineTerms,
+    Replica,
+)
 from infra.emulators.vertex_jobs.job_stock import JobStock
+from infra.emulators.vertex_jobs.replica_processes import ReplicaProcesses
 from infra.emulators.vertex_jobs.replicas import PretendedReplicas, Replicas
 
 SERVICE_TASK = "service"  # the task_name of what the service itself writes into a job's log
@@ -37,26 +46,30 @@ class JobEvent:
 
 @dataclass
 class JobCloud:
-    """All jobs by name. `say` gets what the service writes into a job's log: job, task, severity, text."""
+    """All jobs by name, and what they and the service have written."""
 
     timings: JobTimings = field(default_factory=JobTimings)
     behaviour: JobBehaviour = field(default_factory=JobBehaviour)
     replicas: Replicas = field(default_factory=PretendedReplicas)
     stock: JobStock = field(default_factory=JobStock)
     now_s: float = field(default_factory=time.time)
-    jobs: dict[str, Job] = field(default_factory=dict[str, Job])
+    jobs: dict[str, EmulatedJob] = field(default_factory=dict[str, EmulatedJob])
     events: list[JobEvent] = field(default_factory=list[JobEvent])
-    say: Callable[[Job, str, str, str], None] = lambda job, task, severity, text: None
+    log: JobLog = field(default_factory=JobLog)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.replicas, ReplicaProcesses):
+            self.replicas.print_line = self._say
 
     # --- what calls do ---
 
-    def add(self, job: Job) -> None:
+    def add(self, job: EmulatedJob) -> None:
         job.ready_s = self.now_s + self.timings.queue_s
         self.jobs[job.name] = job
         self._log(job, "asked for")
         self.settle()
 
-    def cancel(self, job: Job) -> None:
+    def cancel(self, job: EmulatedJob) -> None:
         """Nothing happens to one that is being cancelled or has ended."""
         if job.state in ENDED or job.state is JobState.CANCELLING:
             return
@@ -68,15 +81,15 @@ class JobCloud:
             self.replicas.stop(job)
         self.settle()
 
-    def remove(self, job: Job) -> None:
+    def remove(self, job: EmulatedJob) -> None:
         self._log(job, "deleted")
         del self.jobs[job.name]
 
     # --- what scripts do ---
 
-    def preempt(self, job: Job) -> None:
+    def preempt(self, job: EmulatedJob) -> None:
         """Compute Engine takes back its machines. Raises ValueError for a job that has none that can be taken."""
-        if job.terms is not Terms.SPOT or job.state is not JobState.RUNNING:
+        if job.terms is not MachineTerms.SPOT or job.state is not JobState.RUNNING:
             raise ValueError(
                 f"{job.name} is {job.state} with {job.terms} machines; only running SPOT jobs are preempted"
             )
@@ -84,7 +97,7 @@ class JobCloud:
         self._stop_attempt(job, _PREEMPTION_RESTARTS, self._stockout(job))
         self.settle()
 
-    def maintain(self, job: Job, replica: Replica) -> None:
+    def maintain(self, job: EmulatedJob, replica: Replica) -> None:
         """A replica's machine is replaced: it is started again, and with restartJobOnWorkerRestart all of the job."""
         if job.state is not JobState.RUNNING or job.outcome:
             raise ValueError(f"{job.name} is {job.state}; only running jobs have machines")
@@ -115,12 +128,12 @@ class JobCloud:
         while changes:
             changes = sum(self._step(job) for job in list(self.jobs.values())) > 0
 
-    def _due(self, job: Job) -> list[float]:
+    def _due(self, job: EmulatedJob) -> list[float]:
         """Times to come at which something may happen to a job."""
         times = [job.ready_s, job.gives_up_s, self._expiry_s(job), self._timeout_s(job), self._runs_until_s(job)]
         return [each for each in times if each is not None and each > self.now_s]
 
-    def _step(self, job: Job) -> bool:
+    def _step(self, job: EmulatedJob) -> bool:
         """Whether something happened."""
         if job.outcome:
             return self._end_if_gone(job)
@@ -139,14 +152,14 @@ class JobCloud:
                 return False
         return True
 
-    def _wait_for_machines(self, job: Job) -> None:
+    def _wait_for_machines(self, job: EmulatedJob) -> None:
         job.ready_s = self.now_s + self.timings.provision_s
-        waits = job.terms is Terms.FLEX_START
+        waits = job.terms is MachineTerms.FLEX_START
         job.gives_up_s = None if waits else self.now_s + self.timings.stockout_s
         self._move(job, JobState.PENDING)
         self._tell(job, "Waiting for job to be provisioned.")
 
-    def _run(self, job: Job) -> None:
+    def _run(self, job: EmulatedJob) -> None:
         job.exits = {}
         job.start_s = job.start_s or self.now_s
         job.ready_s = self.now_s
@@ -155,7 +168,7 @@ class JobCloud:
         self._tell(job, "Job is running.")
         self.replicas.start(job)
 
-    def _look(self, job: Job) -> bool:
+    def _look(self, job: EmulatedJob) -> bool:
         """At the replicas of a running job."""
         if self._is_past(self._runs_until_s(job)) and isinstance(self.replicas, PretendedReplicas):
             for replica in job.replicas:
@@ -178,7 +191,7 @@ class JobCloud:
             return changed
         return True
 
-    def _stop_attempt(self, job: Job, restarts: int, failure: RpcStatus) -> None:
+    def _stop_attempt(self, job: EmulatedJob, restarts: int, failure: RpcStatus) -> None:
         """The job begins again, or ends where that has happened often enough."""
         if job.scheduling.disable_retries or job.attempt >= restarts:
             self._end(job, JobState.FAILED, failure)
@@ -188,13 +201,13 @@ class JobCloud:
         self.replicas.stop(job)
         job.outcome = (JobState.PENDING, None)
 
-    def _end(self, job: Job, state: JobState, failure: RpcStatus | None) -> None:
+    def _end(self, job: EmulatedJob, state: JobState, failure: RpcStatus | None) -> None:
         """Once its replicas are gone."""
         if job.state is JobState.RUNNING:
             self.replicas.stop(job)
         job.outcome = (state, failure)
 
-    def _end_if_gone(self, job: Job) -> bool:
+    def _end_if_gone(self, job: EmulatedJob) -> bool:
         assert job.outcome
         if job.start_s is not None and not self.replicas.are_gone(job):
             return False
@@ -217,42 +230,45 @@ class JobCloud:
     def _is_past(self, time_s: float | None) -> bool:
         return time_s is not None and time_s <= self.now_s
 
-    def _expiry_s(self, job: Job) -> float | None:
+    def _expiry_s(self, job: EmulatedJob) -> float | None:
         """When a job that is queued for machines is given up; None is never. 0 waits forever."""
-        if job.terms is not Terms.FLEX_START or job.state not in (JobState.QUEUED, JobState.PENDING):
+        if job.terms is not MachineTerms.FLEX_START or job.state not in (JobState.QUEUED, JobState.PENDING):
             return None
         if not job.scheduling.HasField("max_wait_duration"):
             return job.create_s + _DEFAULT_MAX_WAIT_S
         return job.create_s + (job_messages.seconds_of(job.scheduling.max_wait_duration) or float("inf"))
 
-    def _timeout_s(self, job: Job) -> float | None:
+    def _timeout_s(self, job: EmulatedJob) -> float | None:
         if job.state is not JobState.RUNNING or job.start_s is None:
             return None
         return job.start_s + (job_messages.seconds_of(job.scheduling.timeout) or _DEFAULT_TIMEOUT_S)
 
-    def _runs_until_s(self, job: Job) -> float | None:
+    def _runs_until_s(self, job: EmulatedJob) -> float | None:
         pretended = isinstance(self.replicas, PretendedReplicas) and job.state is JobState.RUNNING
         return job.ready_s + self.timings.run_s if pretended and self.timings.run_s is not None else None
 
-    def _stockout(self, job: Job) -> RpcStatus:
+    def _stockout(self, job: EmulatedJob) -> RpcStatus:
         sentence = f"Resources are insufficient in region: {job.region.name}. "
         return RpcStatus(
             Code.RESOURCE_EXHAUSTED.number, sentence + "Please try a different region or use a different accelerator."
         )
 
-    def _move(self, job: Job, state: JobState) -> None:
+    def _move(self, job: EmulatedJob, state: JobState) -> None:
         job.state, job.update_s = state, self.now_s
         self._log(job, f"{state.removeprefix('JOB_STATE_')}{f': {job.failure.message}' if job.failure else ''}")
 
-    def _log(self, job: Job, text: str) -> None:
+    def _log(self, job: EmulatedJob, text: str) -> None:
         self.events.append(JobEvent(self.now_s, job.name, text))
         del self.events[:-1000]
 
-    def _tell(self, job: Job, text: str, severity: str = "INFO") -> None:
-        self.say(job, SERVICE_TASK, severity, text)
+    def _tell(self, job: EmulatedJob, text: str, severity: str = "INFO") -> None:
+        self._say(job, SERVICE_TASK, severity, text)
+
+    def _say(self, job: EmulatedJob, task: str, severity: str, text: str) -> None:
+        self.log.say(job, task, severity, text, self.now_s)
 
 
-def _exited(job: Job, replica: str, code: int) -> RpcStatus:
+def _exited(job: EmulatedJob, replica: str, code: int) -> RpcStatus:
     """Seen word for word in 2022, with code 3; newer reports have `Termination reason: Error.` in it."""
     where = f'resource.type="ml_job"\nresource.labels.job_id="{job.id}"'
     sentence = (

@@ -31,7 +31,7 @@ ENDED = frozenset((JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobS
 HOLDS_MACHINES = frozenset((JobState.RUNNING, JobState.CANCELLING))
 
 
-class Terms(StrEnum):
+class MachineTerms(StrEnum):
     """Of which machines are had: Scheduling.Strategy without its deprecated spellings, and what a reservation is."""
 
     STANDARD = "STANDARD"
@@ -105,7 +105,7 @@ class Replica:
 
 
 @dataclass
-class Job:
+class EmulatedJob:
     """`message` is the CustomJob as it was asked for, without what only the service sets. Times are the cloud's."""
 
     region: Region
@@ -139,12 +139,12 @@ class Job:
         return self.message.job_spec.scheduling
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> MachineTerms:
         if self.reservation:
-            return Terms.RESERVED
+            return MachineTerms.RESERVED
         strategy = job_messages.enum_name(self.scheduling, "strategy")
-        return {"SPOT": Terms.SPOT, "LOW_COST": Terms.SPOT, "FLEX_START": Terms.FLEX_START}.get(
-            strategy, Terms.STANDARD
+        return {"SPOT": MachineTerms.SPOT, "LOW_COST": MachineTerms.SPOT, "FLEX_START": MachineTerms.FLEX_START}.get(
+            strategy, MachineTerms.STANDARD
         )
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from infra.emulators.vertex_jobs import machines
-from infra.emulators.vertex_jobs.job_records import HOLDS_MACHINES, Job, JobState, Region, Terms
+from infra.emulators.vertex_jobs.job_records import HOLDS_MACHINES, EmulatedJob, JobState, MachineTerms, Region
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,10 @@ class MachineLimit:
 
     region: str
     machine: str
-    terms: Terms | None = None
+    terms: MachineTerms | None = None
 
-    def concerns(self, job: Job) -> bool:
-        terms = job.terms is self.terms if self.terms else job.terms is not Terms.RESERVED
+    def concerns(self, job: EmulatedJob) -> bool:
+        terms = job.terms is self.terms if self.terms else job.terms is not MachineTerms.RESERVED
         return terms and job.region.name == self.region and self.machine in job.machines
 
 
@@ -33,7 +33,7 @@ class JobStock:
     quotas: dict[tuple[Region, str], int] = field(default_factory=dict[tuple[Region, str], int])
     reservations: dict[str, int] = field(default_factory=dict[str, int])  # by full name
 
-    def needs(self, job: Job) -> dict[str, int]:
+    def needs(self, job: EmulatedJob) -> dict[str, int]:
         """Units of each quota metric."""
         units = dict[str, int]()
         for pool in job.message.job_spec.worker_pool_specs:
@@ -42,11 +42,11 @@ class JobStock:
                 units[use.metric] = units.get(use.metric, 0) + use.units
         return units
 
-    def never_fits(self, job: Job) -> list[str]:
+    def never_fits(self, job: EmulatedJob) -> list[str]:
         """Quota metrics of which the job alone needs more than there is."""
         return [metric for metric, units in self.needs(job).items() if units > self._quota(job.region, metric, units)]
 
-    def over_quota(self, job: Job, jobs: Iterable[Job]) -> list[str]:
+    def over_quota(self, job: EmulatedJob, jobs: Iterable[EmulatedJob]) -> list[str]:
         """Quota metrics that this job and those that run exceed together."""
         running = [each for each in jobs if each.region == job.region and _counts(each)]
         over = list[str]()
@@ -56,7 +56,7 @@ class JobStock:
                 over.append(metric)
         return over
 
-    def has_machines(self, job: Job, jobs: Iterable[Job]) -> bool:
+    def has_machines(self, job: EmulatedJob, jobs: Iterable[EmulatedJob]) -> bool:
         holding = [each for each in jobs if each.state in HOLDS_MACHINES and each is not job]
         if job.reservation:
             held = sum(sum(each.machines.values()) for each in holding if each.reservation == job.reservation)
@@ -72,5 +72,5 @@ class JobStock:
         return self.quotas.get((region, metric), unlimited)
 
 
-def _counts(job: Job) -> bool:
+def _counts(job: EmulatedJob) -> bool:
     return job.state is JobState.PENDING or job.state in HOLDS_MACHINES

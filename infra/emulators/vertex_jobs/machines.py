@@ -13,7 +13,7 @@ from typing import Any
 
 from infra import hardware
 from infra.emulators.vertex_jobs import job_messages
-from infra.emulators.vertex_jobs.job_records import Terms
+from infra.emulators.vertex_jobs.job_records import MachineTerms
 from infra.hardware import Accelerator, Api
 
 REGIONS = frozenset(
@@ -77,14 +77,14 @@ def is_offered(machine: str, region: str) -> bool:
     return any(zone.rpartition("-")[0] == region for row in rows for zone in row.zones)
 
 
-def quota_use(spec: Any, replicas: int, terms: Terms) -> QuotaUse | None:
+def quota_use(spec: Any, replicas: int, terms: MachineTerms) -> QuotaUse | None:
     """What so many machines count against; None where no source names the metric. Reservations need no quota."""
     rows = _gpu_rows().get(spec.machine_type)
-    if terms is Terms.RESERVED:
+    if terms is MachineTerms.RESERVED:
         return None
     if rows is None:
         return QuotaUse(_CPU_METRIC, replicas * int(spec.machine_type.rpartition("-")[2]))
     quota = rows[0].quota(Api.VERTEX)
     # Flex-start draws on the quota of preemptible machines, as Google's page on it says.
-    metric = quota and (quota.on_demand if terms is Terms.STANDARD else quota.spot)
+    metric = quota and (quota.on_demand if terms is MachineTerms.STANDARD else quota.spot)
     return QuotaUse(metric, replicas * rows[0].chips_per_host) if metric else None

@@ -32,7 +32,7 @@ from typing import Any, Protocol
 from infra.emulators.call_faults import Call, Fault, FaultKind
 from infra.emulators.vertex_jobs.job_calls import JobCalls
 from infra.emulators.vertex_jobs.job_cloud import JobCloud
-from infra.emulators.vertex_jobs.job_records import Job, Region, Terms
+from infra.emulators.vertex_jobs.job_records import EmulatedJob, MachineTerms, Region
 from infra.emulators.vertex_jobs.job_stock import MachineLimit
 from infra.emulators.vertex_jobs.replicas import PretendedReplicas
 
@@ -40,7 +40,7 @@ _RECENT = 60
 _JSON = "application/json"
 
 
-class Emulator(Protocol):
+class JobEmulator(Protocol):
     """What a script and the page may look at and change of the server (vertex_server.py)."""
 
     cloud: JobCloud
@@ -56,7 +56,7 @@ class Emulator(Protocol):
     def tick(self) -> None: ...
 
 
-def answer(api: Emulator, method: str, target: str, body: bytes) -> tuple[int, str, bytes]:
+def answer(api: JobEmulator, method: str, target: str, body: bytes) -> tuple[int, str, bytes]:
     """Status, content type and body."""
     path = target.partition("?")[0]
     if path == "/" and method == "GET":
@@ -76,7 +76,7 @@ def answer(api: Emulator, method: str, target: str, body: bytes) -> tuple[int, s
     return 200, _JSON, json.dumps({} if result is None else result).encode()
 
 
-def state(api: Emulator) -> dict[str, Any]:
+def state(api: JobEmulator) -> dict[str, Any]:
     """What the page shows: no environment of containers, no bodies of calls."""
     cloud = api.cloud
     return {
@@ -97,7 +97,7 @@ def state(api: Emulator) -> dict[str, Any]:
     }
 
 
-def _job(job: Job) -> dict[str, Any]:
+def _job(job: EmulatedJob) -> dict[str, Any]:
     return {
         "name": job.name,
         "id": job.id,
@@ -115,7 +115,7 @@ def _job(job: Job) -> dict[str, Any]:
     }
 
 
-def _find(api: Emulator, name: str) -> Job:
+def _find(api: JobEmulator, name: str) -> EmulatedJob:
     """By its name with a project's id or number, or by its id alone."""
     asked = f"{Region.of(name).parent}/customJobs/{name.rpartition('/')[2]}" if name.count("/") == 5 else name
     for job in api.cloud.jobs.values():
@@ -131,13 +131,13 @@ def _limit[Key](limits: dict[Key, int], key: Key, count: int | None) -> None:
         limits[key] = int(count)
 
 
-def _machines(api: Emulator, arguments: dict[str, Any]) -> None:
-    terms = Terms(arguments["terms"]) if arguments.get("terms") else None
+def _machines(api: JobEmulator, arguments: dict[str, Any]) -> None:
+    terms = MachineTerms(arguments["terms"]) if arguments.get("terms") else None
     limit = MachineLimit(arguments["region"], arguments["machine"], terms)
     _limit(api.cloud.stock.machines, limit, arguments["count"])
 
 
-def _quota(api: Emulator, arguments: dict[str, Any]) -> None:
+def _quota(api: JobEmulator, arguments: dict[str, Any]) -> None:
     region = Region.of(f"projects/{arguments['project']}/locations/{arguments['region']}")
     _limit(api.cloud.stock.quotas, (region, arguments["metric"]), arguments["units"])
 
@@ -146,7 +146,7 @@ def _member(names: set[str], name: str, inside: bool) -> None:
     (names.add if inside else names.discard)(name)
 
 
-def _exit(api: Emulator, arguments: dict[str, Any]) -> None:
+def _exit(api: JobEmulator, arguments: dict[str, Any]) -> None:
     replicas, job = api.cloud.replicas, _find(api, arguments["job"])
     if not isinstance(replicas, PretendedReplicas):
         raise TypeError("replicas are processes here: end them by what they run")
@@ -156,7 +156,7 @@ def _exit(api: Emulator, arguments: dict[str, Any]) -> None:
     replicas.set_exit(job, arguments["replica"], int(arguments["code"]))
 
 
-def _maintenance(api: Emulator, arguments: dict[str, Any]) -> None:
+def _maintenance(api: JobEmulator, arguments: dict[str, Any]) -> None:
     job = _find(api, arguments["job"])
     replica = next((each for each in job.replicas if each.name == arguments["replica"]), None)
     if replica is None:
@@ -164,23 +164,23 @@ def _maintenance(api: Emulator, arguments: dict[str, Any]) -> None:
     api.cloud.maintain(job, replica)
 
 
-def _add_fault(api: Emulator, arguments: dict[str, Any]) -> dict[str, Any]:
+def _add_fault(api: JobEmulator, arguments: dict[str, Any]) -> dict[str, Any]:
     name = arguments.pop("kind")
     if name not in FaultKind.__members__:
         raise ValueError(f"{name} is not a kind of fault; kinds: {', '.join(FaultKind.__members__)}")
     return api.fail(FaultKind[name], **arguments).to_json()
 
 
-def _forget_faults(api: Emulator, _: Any) -> None:
+def _forget_faults(api: JobEmulator, _: Any) -> None:
     api.release_all()
     api.faults.clear()
 
 
-def _set_speed(api: Emulator, arguments: dict[str, Any]) -> None:
+def _set_speed(api: JobEmulator, arguments: dict[str, Any]) -> None:
     api.speed = float(arguments["speed"])
 
 
-_Act = Callable[[Emulator, Any], Any]
+_Act = Callable[[JobEmulator, Any], Any]
 _ACTS: dict[tuple[str, str], _Act] = {
     ("GET", "/_/state"): lambda api, _: state(api),
     ("GET", "/_/calls"): lambda api, _: [call.to_json() for call in api.calls],

@@ -68,6 +68,7 @@ ROUTES = (
     JobRoute("WaitOperation", "POST", f"{_OPERATION}:wait", JobCalls.get_operation, ("timeout",),
              permission="operations.wait"),
     JobRoute("DeleteOperation", "DELETE", _OPERATION, JobCalls.delete_operation, permission="operations.delete"),
+    JobRoute("ListLogEntries", "POST", "/v2/(entries):list", JobCalls.list_entries, permission="logEntries.list"),
 )  # fmt: skip
 
 
@@ -176,7 +177,8 @@ class VertexApi(HttpEmulator):
         return call.status, {"Content-Type": JSON, **headers}, content
 
     def _act(self, route: JobRoute, name: str, query: str, body: Any, fault: Fault | None) -> Any:
-        self.job_calls.check_region(name)
+        if "/locations/" in name:
+            self.job_calls.check_region(name)
         kind = fault.kind if fault else None
         if kind is FaultKind.OPERATION_ERROR:
             return self.job_calls.fail_delete(name)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from infra.preview.stack_plan import TrainingPlan
     from infra.targets.billed import Billed
     from infra.targets.host_variables import HostVariable
+    from infra.targets.hosts import Hosts
     from infra.targets.needs import Needs
     from infra.targets.vertex.settings import VertexSettings
     from training.run_spec import RunSpec
@@ -45,6 +46,11 @@ class Vertex(PaidContract["VertexSettings", "TrainingPlan[VertexSettings]"]):
         from infra.targets.vertex import doctor
 
         return doctor.needs(settings)
+
+    def hosts(self, stack: str) -> Hosts:
+        from infra.targets.vertex.hosts import VertexHosts
+
+        return VertexHosts(stack)
 
     def billed(self, place: str, say: Callable[[str], None]) -> Sequence[Billed]:
         from infra.targets.vertex import orphans

@@ -55,10 +55,12 @@ def _is_another_emulated_cloud() -> bool:
 
 
 def _billed(job: CustomJob) -> Billed:
-    return Billed(job.name, job.labels.get(STACK_LABEL, ""), job.state, tuple(sorted(job.labels.items())), _bundle(job))
+    return Billed(
+        job.name, job.labels.get(STACK_LABEL, ""), job.state, tuple(sorted(job.labels.items())), bundle_of(job)
+    )
 
 
-def _bundle(job: CustomJob) -> str:
+def bundle_of(job: CustomJob) -> str:
     """What its containers install."""
     for pool in job.spec.get("workerPoolSpecs", ()):
         for variable in pool.get("containerSpec", {}).get("env", ()):

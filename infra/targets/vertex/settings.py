@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from infra import durations, emulated
 from infra.hardware import Api
 from infra.pods.gpu_terms import GpuTerms, Image
-from infra.rules import google_checks
+from infra.stack_file.cloud_settings import Region
 from infra.stack_file.cloud_training import CloudTrainingSettings
 from infra.stack_file.settings import Absent, SettingsError, without
 from infra.stack_file.terms import Seconds, seconds, where
@@ -53,7 +53,7 @@ class VertexSettings(CloudTrainingSettings, GpuTerms):
     api: ClassVar[Api] = Api.VERTEX
     offered_as: ClassVar[str] = "machines of a custom job of Vertex AI"
 
-    regions: tuple[Annotated[str, without(google_checks.region_problem)], ...] = ()
+    regions: tuple[Region, ...] = ()
     """Regions in the order to try them, instead of `region`; the first has the run's buckets."""
     image: Image = "python:3.12"
     """The image of a custom job's containers - any that has Python 3.12, bash and curl, best by digest; one of Docker

@@ -40,8 +40,8 @@ class Caller:
     ) -> None:
         self._session.close()
 
-    def call(self, method: str, path: str, body: Any = None, **query: str) -> Any:
-        url = f"{self.api.url}/v1/{path}"
+    def call(self, method: str, path: str, body: Any = None, *, version: str = "v1", **query: str) -> Any:
+        url = f"{self.api.url}/{version}/{path}"
         answer = self._session.request(method, url, json=body, params=query, timeout=30)
         said = answer.json()
         if answer.status_code != 200:
@@ -61,6 +61,11 @@ class Caller:
     def titles(self, **query: str) -> list[str]:
         listed = self.call("GET", f"{self.parent}/customJobs", **query)
         return [job["displayName"] for job in listed.get("customJobs", [])]
+
+    def entries(self, text: str = "", **fields: Any) -> Any:
+        """Of Cloud Logging."""
+        body = {"resourceNames": ["projects/p"], "filter": text, **fields}
+        return self.call("POST", "entries:list", body, version="v2").get("entries", [])
 
     def cancel(self, name: str) -> Any:
         return self.call("POST", f"{name}:cancel", {})

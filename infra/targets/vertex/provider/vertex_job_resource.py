@@ -19,6 +19,7 @@ from infra.targets.vertex.provider.vertex_inputs import VertexJobInputs, problem
 from infra.targets.vertex.provider.vertex_jobs import OUTPUTS, KnownJob
 
 _DONE = ("SUCCEEDED", "PARTIALLY_SUCCEEDED")
+_WAITS = ("CREATING", "QUEUED", "PENDING")
 _LOST = ("FAILED", "CANCELLING", "CANCELLED", "EXPIRED")
 
 
@@ -76,11 +77,13 @@ class VertexJobResource(Resource[VertexJobInputs]):
         vertex_cleanup.note_deleted(inputs.project, inputs.stack)
 
     def drift(self, outputs: Outputs) -> list[str]:
-        ended = outputs.get("state") in _LOST
-        return [*(["state"] if ended else []), *(["doubles"] if outputs.get("doubles") else [])]
+        """One that waits, where `up` is to wait with it, and one that has ended before its time."""
+        waits = outputs.get("wait", True) and outputs.get("state") in _WAITS
+        amiss = waits or outputs.get("state") in _LOST
+        return [*(["state"] if amiss else []), *(["doubles"] if outputs.get("doubles") else [])]
 
     def planned(self, state: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-        """What has ended before its time is asked for anew."""
+        """What has ended before its time is asked for anew, and what waits may come to run elsewhere."""
         known = super().planned(state, new)
         if "state" in self.drift(dict(state)):
             known |= dict.fromkeys(OUTPUTS, UNKNOWN)

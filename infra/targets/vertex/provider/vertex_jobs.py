@@ -50,6 +50,14 @@ class KnownJob:
 NOTHING = KnownJob()
 
 
+class NothingMadeError(Exception):
+    """No job was made, for a reason that the service gave."""
+
+    def __init__(self, why: ResourceError) -> None:
+        super().__init__(str(why))
+        self.why = why
+
+
 def outputs_of(job: CustomJob, doubles: Iterable[CustomJob] = ()) -> Outputs:
     """doubles: further jobs of the state, which should not be there."""
     return {
@@ -84,17 +92,15 @@ def ensure(context: Context, new: VertexJobInputs, known: KnownJob = NOTHING) ->
     for job in ours:
         if job != kept:
             _give_up(context, new, job, is_double=bool(kept))
-    if kept:
-        return _until_it_runs(context, new, kept) if new.wait else outputs_of(kept)
-    full: list[str] = []
-    for region in new.regions:
+    full: dict[str, str] = {}  # by region
+    for region in new.places(kept.region if kept else ""):
         try:
-            job = ask(context, new, region)
+            job = kept if kept and region == kept.region else ask(context, new, region)
             return _until_it_runs(context, new, job) if new.wait else outputs_of(job)
         except FullError as error:
-            full.append(str(error))
+            full[region] = str(error)
             context.say(str(error))
-    raise ResourceError(f"no region serves it: {'; '.join(full)}")
+    raise ResourceError(f"no region serves it: {'; '.join(full.values())}")
 
 
 def find(context: Context, new: VertexJobInputs, known: KnownJob = NOTHING) -> tuple[CustomJob | None, list[CustomJob]]:
@@ -118,33 +124,40 @@ def find(context: Context, new: VertexJobInputs, known: KnownJob = NOTHING) -> t
 
 
 def ask(context: Context, new: VertexJobInputs, region: str) -> CustomJob:
-    """A new job in this region. Raises FullError where the region cannot serve it.
-
-    A call whose answer is lost is looked for as long as a job may be unseen, before another is made; should the first
-    appear after that, whoever looks next ends one of them.
-    """
+    """A new job in this region. Raises FullError where the region cannot serve it."""
     made = uuid.uuid4().hex[:12]
     marks = {MADE_LABEL: f"{made}-{fingerprint(new)}"} | ({STATE_LABEL: new.identity} if new.identity else {})
     before = context.accepted
     asked = {"name": "", "region": region, "made": made, "state": "CREATING", "reason": "", "create_time": ""}
+    context.accept(new.identifier, asked | {"doubles": []})  # it may be there soon: the next command looks
+    try:
+        return made_once(context, new.parent(region), body(new, marks))
+    except NothingMadeError as error:
+        context.accepted = before
+        raise error.why from None
+
+
+def made_once(context: Context, parent: str, job: Mapping[str, Any]) -> CustomJob:
+    """A job that is made as it is said, with its label slipway-made. Raises NothingMadeError where it was refused.
+
+    A call whose answer is lost is looked for as long as a job may be unseen, before another is made; should the first
+    appear after that, whoever looks next ends one of them.
+    """
+    region = vertex_api.region_of(parent)
     lost: SilentError | None = None
     for _ in range(_ASK_AGAIN):
-        context.accept(new.identifier, asked | {"doubles": []})  # it may be there soon: the next command looks
         try:
-            return vertex_api.create(context, new.parent(region), body(new, marks))
+            return vertex_api.create(context, parent, job)
         except SilentError as error:
             lost = error
-            if job := _appeared(context, new, region, made):
-                return job
+            if found := _appeared(context, parent, job):
+                return found
         except (CancelledError, DeadlineError):
             raise
-        except GoneError:
-            context.accepted = before
-            raise FullError(f"{region}: Vertex AI is not there") from None
-        except ResourceError:
-            if lost is None:
-                context.accepted = before  # refused, so there is none
-            raise
+        except ResourceError as error:
+            gone = isinstance(error, GoneError)
+            why = FullError(f"{region}: Vertex AI is not there") if gone else error
+            raise (NothingMadeError(why) if lost is None else why) from None
     assert lost
     raise lost
 
@@ -171,7 +184,7 @@ def _look(context: Context, new: VertexJobInputs, known: KnownJob) -> list[Custo
 
 
 def _listed(context: Context, new: VertexJobInputs, known: KnownJob) -> list[CustomJob]:
-    """Jobs of that name: the one that is known first, then those that have not ended, and of these the oldest.
+    """Jobs of that name: those that have not ended first, of these the one that is known, then the oldest.
 
     A region that is closed to the project counts as empty, unless the job was made in it.
     """
@@ -183,19 +196,20 @@ def _listed(context: Context, new: VertexJobInputs, known: KnownJob) -> list[Cus
         except ClosedError:
             if region == known.region:
                 raise
-    return sorted(found, key=lambda job: (job.name != known.name, job.state in ENDED, job.made_at))
+    return sorted(found, key=lambda job: (job.state in ENDED, job.name != known.name, job.made_at))
 
 
-def _appeared(context: Context, new: VertexJobInputs, region: str, made: str) -> CustomJob | None:
+def _appeared(context: Context, parent: str, asked: Mapping[str, Any]) -> CustomJob | None:
     """What a call without an answer has made; None where nothing comes of it."""
     until = context.now() + appears_s()
     pauses = retries.polls()
     while True:
-        jobs = vertex_api.listed(context, new.parent(region), new.display_name)
-        found = sorted((job for job in jobs if made_of(job) == made), key=lambda job: job.made_at)
+        jobs = vertex_api.listed(context, parent, asked["displayName"])
+        found = [job for job in jobs if job.labels.get(MADE_LABEL) == asked["labels"][MADE_LABEL]]
         if found or context.now() >= until:
-            return found[0] if found else None
-        context.report(f"no answer from {region}: looking whether there is a job all the same")
+            return min(found, key=lambda job: job.made_at, default=None)
+        where = vertex_api.region_of(parent)
+        context.report(f"no answer from {where}: looking whether there is a job all the same")
         context.wait(next(pauses))
 
 
@@ -239,7 +253,7 @@ def _again(context: Context, new: VertexJobInputs, known: KnownJob, job: CustomJ
 def _ended(context: Context, job: CustomJob) -> ResourceError:
     why = f"custom job {job.number} in {job.region} is {job.state}: {vertex_states.reason(job)}"
     if not vertex_states.is_shortage(job):
-        return ResourceError(f"{why}; mend it and run `pulumi up` again (`slipway logs` has what it said)")
+        return ResourceError(f"{why}; mend it, then run `pulumi up` again; its logs have what its containers said")
     vertex_cleanup.remove(context, job.name)
     return FullError(why)
 
