@@ -26,6 +26,8 @@ from infra.stack_file import jaxlib_flags
 from infra.stack_file import settings as stack_settings
 from infra.stack_file.settings import Settings
 from infra.targets.host_variables import HostVariable
+from training import gpu_environment
+from training.xla_flags import XLA_FLAGS
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -67,16 +69,16 @@ def vertex_json(
     typer.echo(f"stacks/{path.name} is written; see what it would cost: slipway preview {made.stack}")
 
 
-@app.command("xla-flags")
+@app.command("xla-flags", context_settings={"ignore_unknown_options": True})
 def xla_flags(
-    flags: Annotated[str, typer.Argument(metavar="STRING", help="As XLA_FLAGS has them, in quotes.")],
-    stack: Annotated[str, typer.Option(help="Against what hosts of this stack get anyway.")] = "",
+    flags: Annotated[list[str], typer.Argument(metavar="STRING", help="As XLA_FLAGS has them.")],
+    stack: Annotated[str, typer.Option(help="Against what its hosts get anyway; else those of A3 Mega.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Say of each flag of XLA whether the locked jaxlib has it, what replaces it, and whether hosts have it anyway."""
-    hosts = _of_hosts(stack_settings.from_file(stack)) if stack else ()
+    hosts = _of_hosts(stack_settings.from_file(stack)) if stack else _of_a3_mega()
     account = ImportAccount()
-    kept = flag_verdicts.judge(flags, account, hosts, key="xla_flags")
+    kept = flag_verdicts.judge(" ".join(flags), account, hosts, key="xla_flags")
     if as_json:
         typer.echo(json.dumps({
             "jaxlib": jaxlib_flags.of_locked_jaxlib().version,
@@ -102,6 +104,11 @@ def _of_hosts(settings: Settings) -> Sequence[HostVariable]:
         return variables(settings)
     except LockError as error:
         fail(str(error))
+
+
+def _of_a3_mega() -> Sequence[HostVariable]:
+    flags = gpu_environment.flags(gpu_environment.TCPXO, jaxlib_flags.of_locked_jaxlib().version)
+    return [HostVariable(XLA_FLAGS, f"{each.name}={each.value}", each.why) for each in flags]
 
 
 def _shown(findings: Sequence[KeyFinding]) -> str:

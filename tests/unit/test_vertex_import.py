@@ -110,9 +110,8 @@ def test_every_key_of_the_public_samples_shapes_is_accounted_for(shape: str) -> 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_stack_that_is_written_previews(shape: str) -> None:
     made = of_shape(shape)
-    settings = stack_settings.from_text(made.stack, made.text)
-    assert settings == made.settings
-    assert stack_plan.decide(settings).facts
+    assert stack_settings.from_text(made.stack, made.text) == made.settings
+    assert stack_plan.decide(made.settings).facts
 
 
 WORDS = (
@@ -545,7 +544,8 @@ def test_a_job_may_become_a_stack_of_gke(tmp_path: Path, monkeypatch: pytest.Mon
     [
         (["vertex-json", "nowhere.json"], "nowhere.json cannot be read: No such file or directory"),
         (["vertex-json", str(FILES / "launcher.json"), "--target", "local"], "--target is 'local', where no training"),
-        (["xla-flags", "--", "file"], "which is no flag"),
+        (["xla-flags", "file"], "which is no flag"),
+        (["xla-flags", "--xla_a=1", "--stack", "foundation.us-central1"], "trains nothing"),
     ],
 )
 def test_what_the_command_refuses(words: list[str], message: str) -> None:
@@ -554,9 +554,9 @@ def test_what_the_command_refuses(words: list[str], message: str) -> None:
 
 
 def test_flags_alone() -> None:
-    flags = "--xla_gpu_graph_level=0 --xla_gpu_enable_triton_gemm=false"
-    done = CliRunner().invoke(app, ["import", "xla-flags", "--json", "--", flags])
+    flags = "--xla_gpu_graph_level=0 --xla_gpu_enable_triton_gemm=false --xla_gpu_enable_latency_hiding_scheduler=true"
+    done = CliRunner().invoke(app, ["import", "xla-flags", "--json", flags])
     assert json.loads(done.output)["left"] == "--xla_gpu_enable_triton_gemm=false"
-    beside = CliRunner().invoke(app, ["import", "xla-flags", "--stack", "vertex-a3-mega-2", "--", flags])
+    beside = CliRunner().invoke(app, ["import", "xla-flags", "--stack", "vertex-a3-mega-2", *flags.split()])
     assert beside.output.startswith("dropped:\n  --xla_gpu_graph_level=0: jaxlib ")
     assert beside.output.endswith("left to say: --xla_gpu_enable_triton_gemm=false\n")
