@@ -48,7 +48,7 @@ def arguments(found: Sequence[Pool], variables: dict[str, Variable], draft: Draf
             draft.account.dropped(where, text, _STARTS)
         for text, where in zip(texts[at + 1 :], paths[at + 1 :], strict=True):
             own += maxtext_arguments.read([command_line.expanded(text, environ)], where, draft)
-        _used(texts, variables, draft)
+        draft.used |= command_line.names(texts)
         return own
     every = tuple(path for where in paths for path in where)
     starts = bool(texts) and _of_shell("command", texts, every, variables, draft, own)
@@ -86,16 +86,9 @@ def _of_shell(
             draft.account.dropped(paths, " ".join(texts), _OTHER)
         return False
     draft.account.dropped(paths, f"{name}: the program", _STARTS)
-    _used(texts, variables, draft)
+    draft.used |= command_line.names(texts)
     own += maxtext_arguments.read(commands.words, paths, draft)
     return True
-
-
-def _used(texts: Sequence[str], variables: dict[str, Variable], draft: Draft) -> None:
-    """Takes out variables that the command's words name, and whose values are therefore in its arguments."""
-    for name in command_line.names({*texts}) & variables.keys():
-        variable = variables.pop(name)
-        draft.account.dropped(variable.paths, str(variable), "its value is in the arguments that name it")
 
 
 def _of_fields(variables: dict[str, Variable]) -> list[Argument]:

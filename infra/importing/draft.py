@@ -17,7 +17,7 @@ from infra.importing.job_text import JobNode
 @dataclass
 class Draft:
     """known: keys of the target's stacks. assumed: what the file does not say, one sentence each. secrets: values that
-    are neither written nor shown."""
+    are neither written nor shown. used: variables of the job whose values are in MaxText's arguments already."""
 
     known: Collection[str]
     account: ImportAccount = field(default_factory=ImportAccount)
@@ -25,6 +25,7 @@ class Draft:
     training: dict[str, Any] = field(default_factory=dict[str, Any])
     assumed: list[str] = field(default_factory=list[str])
     secrets: set[str] = field(default_factory=set[str])
+    used: set[str] = field(default_factory=set[str])
 
     def keep(self, node: JobNode, key: str, value: Any, why: str = "") -> None:
         """As a key of the stack, which may have another name than in the file; dropped where the target has none."""

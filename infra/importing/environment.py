@@ -29,6 +29,7 @@ _OTHERS = (
     (r"LD_LIBRARY_PATH|LIBRARY_PATH|PATH|PYTHONPATH|VIRTUAL_ENV", "hosts install an environment of their own"),
     (r"HF_.*|HUGGING.*|TRANSFORMERS_.*|WANDB_.*", "hosts read prepared text and its tokenizer, and no hub"),
 )
+_USED = "its value is in the arguments that name it"
 NO_KEY = "no key of a stack sets a variable of the training"
 
 
@@ -139,7 +140,9 @@ def judge(variables: Iterable[Variable], hosts: Sequence[HostVariable], plugin: 
             if not variable.value.strip():
                 draft.account.dropped(variable.paths, XLA_FLAGS, "is empty")
         else:
-            draft.account.dropped(variable.paths, str(variable), _why(variable, given, plugin))
+            why = _why(variable, given, plugin)
+            used = why == NO_KEY and variable.name in draft.used
+            draft.account.dropped(variable.paths, str(variable), _USED if used else why)
     return flags
 
 

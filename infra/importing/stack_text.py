@@ -33,7 +33,7 @@ _FIRST = (
 def write(keys: Mapping[str, Any], training: Mapping[str, Any], origin: str) -> str:
     """origin: of what it is made, in one line."""
     order = [*(key for key in _FIRST if key in keys), *(key for key in keys if key not in _FIRST)]
-    lines = [f"# {origin}", f"encryptionsalt: {SALT}", "config:"]
+    lines = [f"encryptionsalt: {SALT}", f"# {origin}", "config:"]
     for key in order:
         lines += _lines(f"slipway:{key}", keys[key], "  ", _note(key, keys[key]))
     if training:

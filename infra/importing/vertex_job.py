@@ -18,7 +18,7 @@ from infra.importing.job_text import JobNode, read
 from infra.importing.machines import ImportRefusedError, JobPlace
 from infra.names import PLACEHOLDER_PROJECT
 from infra.pods import gpu_networks
-from infra.pods.gpu_networks import GpuNetwork
+from infra.pods.gpu_terms import GpuTerms
 from infra.preview import new_stack
 from infra.preview.new_stack import NewStack
 from infra.stack_file import settings as stack_settings
@@ -86,17 +86,20 @@ def imported(
     keys = _head(target, wanted, draft) | _where(target, row, place, draft, wanted) | draft.keys
     origin = f"imported from {file_name}, a custom job of Vertex AI, by `slipway import vertex-json`"
     written = stack_text.write(keys, draft.training, origin)
-    settings = stack_settings.that_trains(stack_settings.from_text(stack, written))
+    settings = _settings(stack, written)
     flags = environment.judge(variables.values(), hosts_of(settings), _plugin(settings), draft)
     if flags and "xla_flags" in draft.known:
-        keys["xla_flags"] = " ".join(map(str, flags))
-        written = stack_text.write(keys, draft.training, origin)
-        settings = stack_settings.that_trains(stack_settings.from_text(stack, written))
+        written = stack_text.write(keys | {"xla_flags": " ".join(map(str, flags))}, draft.training, origin)
     _unread(root, draft)
     if secret_words.masked(written, draft) != written:
         raise ImportRefusedError(f"a value of {file_name} that looks like a secret would be in the stack; take it out")
     findings = [_without_secrets(finding, draft) for finding in draft.account.merged()]
-    return Imported(stack, written, settings, tuple(findings), tuple(draft.assumed))
+    return Imported(stack, written, _settings(stack, written), tuple(findings), tuple(draft.assumed))
+
+
+def _settings(stack: str, written: str) -> Settings:
+    """As every command reads them. Raises SettingsError for what no stack may be."""
+    return stack_settings.that_trains(stack_settings.from_text(stack, written))
 
 
 def _without_secrets(finding: KeyFinding, draft: Draft) -> KeyFinding:
@@ -191,8 +194,7 @@ def _where(
 
 def _plugin(settings: Settings) -> str:
     """NCCL's plugin between the hosts, as sentences name it; empty where there is none."""
-    network = getattr(settings, "network_of_gpus", GpuNetwork.NONE)
-    version = gpu_networks.plugin(network)
+    version = gpu_networks.plugin(settings.network_of_gpus) if isinstance(settings, GpuTerms) else ""
     return f"NCCL's plugin {version}" if version else ""
 
 

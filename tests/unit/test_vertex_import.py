@@ -206,6 +206,13 @@ TENSORBOARD = "projects/p/locations/us-east4/tensorboards/1"
     ("edits", "contradiction"),
     [
         (both("containerSpec.env", [{"name": "NNODES", "value": "4"}]), "NNODES=4: the machines are 2 hosts"),
+        (
+            [
+                *both("containerSpec.env", [{"name": "NNODES", "value": "4"}]),
+                *both("containerSpec.command", ["sh", "-c", "export N=$NNODES; python -m MaxText.train a=1"]),
+            ],
+            "NNODES=4: the machines are 2 hosts",
+        ),
         ([("displayName", "llama_4VM_v1")], "llama_4VM_v1: the name says 4VM, but the machines are 2"),
         (command("run_name=x-16-nodes"), "x-16-nodes: the name says 16-nodes"),
         (both("machineSpec.acceleratorCount", 4), "acceleratorCount=4: a3-megagpu-8g has 8, and that holds"),
@@ -432,12 +439,15 @@ def test_xla_flags_of_a_stack_must_be_the_locked_jaxlibs() -> None:
         stack_settings.SettingsError, match=r"xla_flags has --xla_gpu_graph_level in .*_command_buffer="
     ):
         stack_settings.from_text("vertex-a3-mega-2", wrong)
-    good = stack_settings.from_text("vertex-a3-mega-2", wrong.replace("graph_level=0", "enable_triton_gemm=false"))
+    good = stack_settings.from_text(
+        "vertex-a3-mega-2", wrong.replace("graph_level=0", "enable_triton_gemm=false --xla_dump_to=/x")
+    )
     assert isinstance(good, stack_settings.Settings)
     flags = {each.value: each.why for each in variables(good) if each.name == "XLA_FLAGS"}
     assert flags["--xla_gpu_enable_triton_gemm=false"] == "xla_flags of the stack"
-    [request] = [compile_request_of(step, run_plan.run_spec(step, "/", None)) for step in (good,)]
+    request = compile_request_of(good, run_plan.run_spec(good, "/", None))
     assert request.gpu and "--xla_gpu_enable_triton_gemm=false" in request.gpu.flags
+    assert not [flag for flag in request.gpu.flags if "dump" in flag], "files are wanted of hosts"
 
 
 # --- files that are no job ---
