@@ -439,9 +439,8 @@ def test_xla_flags_of_a_stack_must_be_the_locked_jaxlibs() -> None:
         stack_settings.SettingsError, match=r"xla_flags has --xla_gpu_graph_level in .*_command_buffer="
     ):
         stack_settings.from_text("vertex-a3-mega-2", wrong)
-    good = stack_settings.from_text(
-        "vertex-a3-mega-2", wrong.replace("graph_level=0", "enable_triton_gemm=false --xla_dump_to=/x")
-    )
+    known = wrong.replace("graph_level=0", "enable_triton_gemm=false --xla_dump_to=/x")
+    good = stack_settings.from_text("vertex-a3-mega-2", known)
     assert isinstance(good, stack_settings.Settings)
     flags = {each.value: each.why for each in variables(good) if each.name == "XLA_FLAGS"}
     assert flags["--xla_gpu_enable_triton_gemm=false"] == "xla_flags of the stack"
