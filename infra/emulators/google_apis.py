@@ -47,6 +47,8 @@ class EmulatedProject:
     quotas: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     buckets: dict[str, str] = field(default_factory=dict[str, str])  # name to location
     billing_accounts: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # id to permissions
+    bucket_roles: dict[str, dict[str, set[str]]] = field(default_factory=dict[str, dict[str, set[str]]])  # to members
+    reservations: dict[str, str] = field(default_factory=dict[str, str])  # full name to machine type
     refused: set[str] = field(default_factory=set[str])
     page_size: int = 2
 
@@ -146,6 +148,21 @@ class GoogleApis(HttpEmulator):
             raise RefusedError(404, "The specified bucket does not exist.")
         return {"location": self.project.buckets[name]}
 
+    def bucket_policy(self, name: str, **_: Any) -> dict[str, Any]:
+        self.check_permission("storage.buckets.getIamPolicy", f"b/{name}")
+        if name not in self.project.buckets:
+            raise RefusedError(404, "The specified bucket does not exist.")
+        held = self.project.bucket_roles.get(name, {})
+        return {"bindings": [{"role": role, "members": sorted(members)} for role, members in held.items()]}
+
+    def reservation(self, project: str, zone: str, name: str, **_: Any) -> dict[str, Any]:
+        self.check(project, "compute.reservations.get", "compute")
+        full = f"projects/{project}/zones/{zone}/reservations/{name}"
+        if full not in self.project.reservations:
+            raise RefusedError(404, f"The resource '{full}' was not found")
+        machine = self.project.reservations[full]
+        return {"name": name, "specificReservation": {"count": "2", "instanceProperties": {"machineType": machine}}}
+
 
 _ROUTES: dict[str, Callable[..., dict[str, Any]]] = {
     "GET /v1/projects/([^/:]+)": GoogleApis.about,
@@ -154,6 +171,8 @@ _ROUTES: dict[str, Callable[..., dict[str, Any]]] = {
     "POST /v1/billingAccounts/([^/:]+):testIamPermissions": GoogleApis.billing_permissions,
     "GET /v1/projects/([^/:]+)/locations/global/services/([^/]+)/quotaInfos/([^/]+)": GoogleApis.quota,
     "GET /storage/v1/b/([^/]+)": GoogleApis.bucket,
+    "GET /storage/v1/b/([^/]+)/iam": GoogleApis.bucket_policy,
+    "GET /compute/v1/projects/([^/]+)/zones/([^/]+)/reservations/([^/]+)": GoogleApis.reservation,
 }
 
 

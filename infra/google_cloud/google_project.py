@@ -26,7 +26,9 @@ _ROLES = {
     "cloudquotas": "roles/cloudquotas.viewer",
     "cloudbilling": "roles/billing.viewer",
     "storage": "roles/storage.legacyBucketReader",
+    "compute": "roles/compute.viewer",
 }
+_READS_POLICY = "roles/storage.legacyBucketOwner"
 
 
 class GoogleError(Exception):
@@ -123,11 +125,29 @@ class GoogleProject:
         fields = self._ask("GET", "storage", f"/storage/v1/b/{quote(bucket, safe='')}?fields=location")
         return str(fields["location"])
 
+    def roles_on_bucket(self, bucket: str, member: str) -> set[str]:
+        """Those that the bucket's own policy gives to a member, like serviceAccount:<e-mail>."""
+        path = f"/storage/v1/b/{quote(bucket, safe='')}/iam"
+        bindings = cast(
+            list[dict[str, Any]], self._ask("GET", "storage", path, role=_READS_POLICY).get("bindings") or []
+        )
+        return {str(each["role"]) for each in bindings if member in each.get("members", ())}
+
+    def reserved_machine(self, reservation: str) -> str:
+        """The machine type of a reservation, by its full name; empty where it is of none."""
+        found = self._ask("GET", "compute", f"/compute/v1/{quote(reservation)}")
+        reserved: dict[str, Any] = found.get("specificReservation") or {}
+        properties: dict[str, Any] = reserved.get("instanceProperties") or {}
+        return str(properties.get("machineType", ""))
+
     @property
     def _id(self) -> str:
         return quote(self.project, safe="")  # a domain-scoped one has a ':', which paths use for verbs
 
-    def _ask(self, method: str, api: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _ask(
+        self, method: str, api: str, path: str, body: dict[str, Any] | None = None, role: str = ""
+    ) -> dict[str, Any]:
+        """role: that lets ask it, where it is another than the API's."""
         errors, requests = map(import_module, ("google.auth.exceptions", "requests"))
         base = os.environ.get(emulated.QUESTIONS) or f"https://{api}.googleapis.com"
         try:
@@ -136,9 +156,9 @@ class GoogleProject:
             raise GoogleError(f"{api}.googleapis.com does not answer ({type(error).__name__})") from None
         if answer.status_code == 200:
             return cast(dict[str, Any], answer.json())
-        raise GoogleError(self._sentence(api, answer), answer.status_code)
+        raise GoogleError(self._sentence(api, answer, role or _ROLES[api]), answer.status_code)
 
-    def _sentence(self, api: str, answer: Any) -> str:
+    def _sentence(self, api: str, answer: Any, role: str) -> str:
         try:
             error = cast(dict[str, Any], answer.json()["error"])
         except (ValueError, KeyError, TypeError):
@@ -149,7 +169,7 @@ class GoogleProject:
             return f"{api}.googleapis.com is not enabled, so it does not tell; run: {enable}"
         message = str(error.get("message") or answer.reason).strip().splitlines()[0]
         said = f"{api}.googleapis.com answers {answer.status_code}: {message[:200]}"
-        return advised(said, answer.status_code, _ROLES[api])
+        return advised(said, answer.status_code, role)
 
 
 def _first_line(error: BaseException) -> str:

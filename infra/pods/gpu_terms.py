@@ -74,7 +74,8 @@ class GpuTerms(Terms):
         Those that do by plain sockets alone would be paid for, and train at a fraction of their speed.
         """
         row = self.row
-        if row.hosts * self.slices == 1 or row.gpu_network or self.gpu_network is GpuNetwork.NONE:
+        known = row.platform != "gpu" or row.gpu_network or self.gpu_network is GpuNetwork.NONE
+        if row.hosts * self.slices == 1 or known:
             return
         raise SettingsError(
             f"accelerator '{row.name}' is {row.hosts} hosts, and infra/pods/gpu_networks.yaml has no row for the "

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import requests
 
 from infra.emulators.vertex_jobs import JobCloud, JobTimings, VertexApi
@@ -23,6 +24,7 @@ FIELDS = TINY | {"checkpoint_period": 1000, "learning_rate_schedule_steps": 1000
 MORE_STEPS = 3
 
 
+@pytest.mark.sample(0)  # tests/engine/test_vertex_run.py has the same of a stack
 def test_a_job_trains_is_cancelled_and_the_next_resumes(tmp_path: Path) -> None:
     environment = {"PYTHONPATH": str(ROOT), "XLA_FLAGS": XLA_FLAGS}
     replicas = ReplicaProcesses(tmp_path / "replicas", environment)
@@ -32,7 +34,7 @@ def test_a_job_trains_is_cancelled_and_the_next_resumes(tmp_path: Path) -> None:
         wait_until("the third step", lambda: steps_of(output, api, first) >= 3)
         call(api, "POST", f"{first}:cancel")
         wait_until("the end of the cancelled job", lambda: state(api, first) == "JOB_STATE_CANCELLED")
-        saved = completed_steps(checkpoint_directory(str(output), "run"))
+        saved = completed_steps(Path(checkpoint_directory(str(output), "run")))
         assert saved >= 3, "a stop saves"
         assert {each.phase for each in statuses(replicas, first)} == {Phase.INTERRUPTED}
 

@@ -29,6 +29,8 @@ from infra.targets.foundation import doctor as foundation_doctor
 from infra.targets.needs import Finding
 from infra.targets.registry import Target
 from infra.targets.tpu_vm import doctor as tpu_vm_doctor
+from infra.targets.vertex import doctor as vertex_doctor
+from tests.unit import test_vertex_settings as vertex
 from tests.unit.test_tpu_vm_settings import made
 
 OURS = "infra/providers/pulumi-resource-slipway"
@@ -258,3 +260,36 @@ def test_a_token_of_somebody_else_is_refused_by_all(project: EmulatedProject) ->
     for ask in (stranger.state, stranger.enabled_services, partial(stranger.bucket_location, "mine")):
         with pytest.raises(GoogleError, match=r"answers 401: .*; run `gcloud auth application-default login`"):
             ask()
+
+
+def test_an_account_that_may_not_read_the_buckets_is_told_the_role(project: EmulatedProject) -> None:
+    account = "me@my-project.iam.gserviceaccount.com"
+    settings = vertex.made(service_account=account)
+    artifacts, checkpoints = (f"slipway-{kind}-us-central1-my-project" for kind in ("artifacts", "checkpoints"))
+    project.buckets = dict.fromkeys((artifacts, checkpoints), "US-CENTRAL1")
+    ask = vertex_doctor.needs(settings).more["account"]
+    assert ask(asked()).said == (
+        f"{account} lacks roles/storage.objectViewer on gs://{artifacts}; roles/storage.legacyBucketReader, "
+        f"roles/storage.objectUser on gs://{checkpoints}; grant that, unless the project does"
+    )
+    member = f"serviceAccount:{account}"
+    project.bucket_roles = {artifacts: {"roles/storage.admin": {member}}}
+    project.bucket_roles[checkpoints] = {
+        role: {member} for role in ("roles/storage.objectAdmin", "roles/storage.legacyBucketReader")
+    }
+    assert ask(asked()).verdict == "ok"
+    assert "account" not in vertex_doctor.needs(vertex.made()).more, "the foundation's has its roles"
+    project.refused = {"storage.buckets.getIamPolicy"}
+    with pytest.raises(GoogleError, match=r"roles/storage\.legacyBucketOwner"):
+        ask(asked())
+
+
+def test_a_reservation_of_another_machine_is_named(project: EmulatedProject) -> None:
+    project.services.add("compute")
+    project.reservations = {vertex.RESERVATION: "a3-highgpu-8g"}
+    ask = vertex_doctor.needs(vertex.made(**vertex.RESERVED)).more["reservation"]
+    assert ask(asked()).said == (
+        f"{vertex.RESERVATION} is of a3-highgpu-8g, and the job wants a3-megagpu-8g; name another"
+    )
+    project.reservations = {vertex.RESERVATION: "a3-megagpu-8g"}
+    assert ask(asked()).verdict == "ok"

@@ -219,7 +219,8 @@ def test_an_emulated_accelerator_is_among_others_only_by_its_name() -> None:
     assert [row.name for row in emulated()] == ["vcpu-1", "vcpu-2", "vcpu-4"] == names("vcpu")
     for row in emulated():
         assert row not in (*rows(), *rows("cpu"), *rows(Api.QUEUED_RESOURCE))
-        assert (row.platform, row.apis, row.accelerator_type) == ("cpu", (Api.QUEUED_RESOURCE,), row.name)
+        apis = (Api.QUEUED_RESOURCE, Api.VERTEX)
+        assert (row.platform, row.apis, row.accelerator_type) == ("cpu", apis, row.name)
         assert row.chips == row.hosts * row.chips_per_host == int(row.name.rpartition("-")[2])
         assert row.zones and not row.prices and not row.quotas
 

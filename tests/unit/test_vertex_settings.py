@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,6 +86,20 @@ def test_containers_are_told_what_pods_are_told() -> None:
     assert told["SLIPWAY_NETWORK"] == "tcpxo"
     plain = spec(gpu_network="none", allow_sockets=True)["workerPoolSpecs"][0]["containerSpec"]["env"]
     assert not {each["name"] for each in plain} & {"SLIPWAY_NETWORK", "SLIPWAY_SOCKETS", "NCCL_FASTRAK_USE_SNAP"}
+
+
+def test_the_script_reaches_bash_as_it_is(tmp_path: Path) -> None:
+    """A pod's arguments lose `$$`, and `$(NAME)` becomes a variable's value."""
+    script = "printf '%s\\n' \"$$ $(printf '%s' \"$NAME\") $1\" 'it''s'\n"
+    (told,) = body(replace(asked(), script=script))["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"]
+    assert "$" not in told
+    done = subprocess.run(
+        ["bash", "-c", told], env={"NAME": "n", "PATH": os.environ["PATH"]}, cwd=tmp_path, text=True, check=True,
+        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    process, *rest = done.stdout.split()
+    assert process.isdecimal() and rest == ["n", "its"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_one_machine_is_one_pool() -> None:

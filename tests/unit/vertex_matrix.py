@@ -186,12 +186,18 @@ def _emulator(verb: str) -> VertexApi:
     return VertexApi(JobCloud(TIMINGS, VERBS[verb].behaviour))
 
 
+def _as_it_is(cloud: JobCloud) -> JobCloud:
+    """Its jobs and machines, without logs."""
+    stock, jobs = copy.deepcopy(cloud.stock), copy.deepcopy(cloud.jobs)
+    return JobCloud(cloud.timings, cloud.behaviour, stock=stock, now_s=cloud.now_s, jobs=jobs)
+
+
 def start_of(verb: str) -> JobStart:
     with _emulator(verb) as api:
         os.environ[emulated.VERTEX] = api.url
         stack = VertexStack(wanted(), api.advance)
         VERBS[verb].before(stack, api)
-        cloud, closed = copy.deepcopy(api.cloud), frozenset(api.job_calls.closed_regions)
+        cloud, closed = _as_it_is(api.cloud), frozenset(api.job_calls.closed_regions)
         state, job, made = copy.deepcopy(stack.state), stack.job, len(api.calls)
         _act_evenly(verb, stack)
         vertex_cleanup.settle_s("p", stack.label)  # forgets what this process has deleted: a case's has nothing

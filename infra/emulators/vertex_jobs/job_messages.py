@@ -1,8 +1,8 @@
-"""CustomJob and the messages of its calls, to and from JSON, as google-cloud-aiplatform 1.x describes them.
+"""CustomJob and the messages of its calls, to and from JSON, as google-cloud-aiplatform 2.7.0 describes them.
 
-custom_jobs.json is the part of that client's descriptors that these messages need: the client itself is half a
-minute's import for a server that starts with every test. A test compares it with the client's own where that is
-installed. Owns that nothing goes in or out that they do not know. Refuses to own what any of it means.
+custom_jobs.json is the part of that client's descriptors that these messages need (tests/gcloud/aiplatform_client.py
+prints it): the client itself takes seconds to import, and a server starts with every test. Owns that nothing goes in or
+out that they do not know. Refuses to own what any of it means.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportMissingTypeStubs=false
 # pyright: reportUnknownVariableType=false, reportUnknownParameterType=false

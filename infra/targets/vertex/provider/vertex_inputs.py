@@ -6,6 +6,7 @@ Program and provider share them, so the imports are light, and all of it is pure
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from dataclasses import dataclass
@@ -127,10 +128,15 @@ def _pool(new: VertexJobInputs, count: int) -> dict[str, Any]:
         "containerSpec": {
             "imageUri": new.image,
             "command": ["bash", "-c"],
-            "args": [new.script],
+            "args": [_starting(new.script)],
             "env": [{"name": name, "value": value} for name, value in new.environment.items()],
         },
     }
+
+
+def _starting(script: str) -> str:
+    """What bash is told to run it: replicas are pods, whose arguments lose `$$` and whatever reads `$(NAME)`."""
+    return f"exec bash <(base64 -d <<<'{base64.b64encode(script.encode()).decode()}')"
 
 
 def _scheduling(new: VertexJobInputs) -> dict[str, Any]:
