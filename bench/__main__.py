@@ -24,6 +24,7 @@ BENCHMARKS = (
     "preview_tpu_vm",
     "preview_gke",
     "cluster_hosts",
+    "imported_jobs",
     "tpu_requests",
     "safe_money",
     "vertex",

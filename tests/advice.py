@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _PROGRAMS = ("slipway", "pulumi", "make", "gcloud", "chmod", "export", "unset")
 _COMMAND = re.compile(rf"(?<![-\w/.])(?:\.venv/bin/)?({'|'.join(_PROGRAMS)})((?: [^\s`;,()]+)+)")
 # Verbs with verbs of their own.
-_GROUPS = ("backend", "config", "data", "patches", "plugin", "stack", "state", "wheels")
+_GROUPS = ("backend", "config", "data", "import", "patches", "plugin", "stack", "state", "wheels")
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 
 # The test that runs them -> programs with verbs and flags, as messages spell them. Only `make test-gcloud` has gcloud.
@@ -107,6 +107,9 @@ RUNS = {
     ),
     "tests/unit/test_stored_data.py::test_the_command_says_what_a_stack_writes": ("slipway data push",),
     "tests/unit/test_doctor.py::test_our_plugin_without_the_right_to_be_executed": ("chmod +x",),
+    "tests/unit/test_vertex_import.py::test_it_writes_the_stack_and_never_over_one_that_is_there": (
+        "slipway import vertex-json",
+    ),
     "tests/unit/test_hardware.py::test_the_command_prints_plain_text_or_json_when_piped": ("slipway hardware",),
 }
 RUN_BY = {command: test for test, commands in RUNS.items() for command in commands}

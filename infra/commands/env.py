@@ -17,7 +17,7 @@ from infra.stack_file.settings import Settings
 from infra.targets import registry
 from infra.targets.host_variables import HostVariable
 from training import gpu_environment
-from training.xla_flags import JAX_PLATFORMS, for_host
+from training.xla_flags import JAX_PLATFORMS, LIBTPU_INIT_ARGS, XLA_FLAGS, for_host
 
 _OPTIONAL = ("holds for", "says")
 
@@ -44,11 +44,15 @@ def variables(settings: Settings) -> list[HostVariable]:
     own = list(registry.of(settings.target).variables(settings))
     given = {each.name: each.value for each in own}
     row, jaxlib = settings.row, locked_version("jaxlib", settings.row.platform, settings.channel)
-    found = [*own, HostVariable("JAX_PLATFORMS", JAX_PLATFORMS[row.platform], "the accelerator, and the host's CPU")]
+    found = [each for each in own if each.name not in (XLA_FLAGS, LIBTPU_INIT_ARGS)]
+    found.append(HostVariable("JAX_PLATFORMS", JAX_PLATFORMS[row.platform], "the accelerator, and the host's CPU"))
     known = {each.name: each for each in gpu_environment.SETTINGS if each.is_flag}
     for variable in for_host(row.platform, row.devices_per_host, given, jaxlib):
         for flag in variable.flags:
             of_table = known.get(flag.name)
+            if str(flag) in settings.compiler_flags:
+                found.append(HostVariable(variable.variable, str(flag), "xla_flags of the stack"))
+                continue
             why, source = (of_table.why, of_table.source) if of_table else (flag.origin, "training/xla_flags.py")
             holds = f"jaxlib {of_table.jaxlib}; {jaxlib} is locked" if of_table else ""
             found.append(HostVariable(variable.variable, str(flag), why, source, holds))

@@ -7,6 +7,7 @@ of an `app` with commands of its own. Entry points: verbs alone print and pick e
 from __future__ import annotations
 
 import importlib
+import keyword
 import os
 import re
 from collections.abc import Callable
@@ -23,7 +24,7 @@ HERE = Path(__file__).parent
 VERBS = (
     "preview", "fit", "env", "doctor", "hardware", "gc", "orphans",
     "watch", "status", "logs", "stop", "start", "replay", "purge",
-    "data", "wheels", "patches", "backend", "emulate", "stack", "token",
+    "data", "wheels", "patches", "backend", "emulate", "stack", "import", "token",
 )  # fmt: skip
 
 
@@ -32,8 +33,9 @@ class Verb(TyperCommand):
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """The whole first paragraph of its docstring: `limit` would cut off what is printed nowhere else."""
-        source = (HERE / f"{self.name}.py").read_text(encoding="utf-8")
-        docstring = re.search(rf'^def {self.name}\(.*?"""(.*?)(\n\n|""")', source, re.MULTILINE | re.DOTALL)
+        name = module_name(str(self.name))
+        source = (HERE / f"{name}.py").read_text(encoding="utf-8")
+        docstring = re.search(rf'^def {name}\(.*?"""(.*?)(\n\n|""")', source, re.MULTILINE | re.DOTALL)
         return docstring[1] if docstring else ""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -68,13 +70,18 @@ def slipway() -> None:
     """Watch and steer what `pulumi up` has started."""
 
 
+def module_name(verb: str) -> str:
+    """`import` is a word of Python's, so its module and function end in `_`."""
+    return f"{verb}_" if keyword.iskeyword(verb) else verb
+
+
 def command(verb: str) -> Any:
     """A verb as typer runs it."""
-    module = importlib.import_module(f"infra.commands.{verb}")
+    module = importlib.import_module(f"infra.commands.{module_name(verb)}")
     if hasattr(module, "app"):
         return typer.main.get_group(module.app)
     alone = typer.Typer(add_completion=False)
-    alone.command(verb)(getattr(module, verb))
+    alone.command(verb)(getattr(module, module_name(verb)))
     return typer.main.get_command(alone)
 
 

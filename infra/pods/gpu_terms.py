@@ -13,9 +13,11 @@ from pydantic import Field
 from infra import hardware
 from infra.pods import gpu_networks
 from infra.pods.gpu_networks import GpuNetwork
+from infra.stack_file.jaxlib_flags import of_locked_jaxlib
 from infra.stack_file.settings import Absent, SettingsError
 from infra.stack_file.terms import Terms, where
 from infra.targets.host_variables import HostVariable
+from training.xla_flags import XLA_FLAGS, FlagError, parse
 
 type Image = Annotated[str, Field(pattern=r"^[a-z0-9][\x21-\x7e]*$")]
 
@@ -28,6 +30,9 @@ class GpuTerms(Terms):
     accelerator has (docs/a3.md)."""
     allow_sockets: bool = False
     """Whether a training goes on where NCCL fell back to plain sockets between hosts with GPUs; else it ends."""
+    xla_flags: Absent[str] = None
+    """Flags of XLA for hosts with GPUs, as XLA_FLAGS has them - they win over those that hosts get anyway (`slipway
+    env`)."""
 
     @property
     def network_of_gpus(self) -> GpuNetwork:
@@ -37,11 +42,16 @@ class GpuTerms(Terms):
         return self.gpu_network or GpuNetwork(self.row.gpu_network or GpuNetwork.NONE)
 
     @property
+    def compiler_flags(self) -> tuple[str, ...]:
+        return tuple(map(str, parse(self.xla_flags or "", "xla_flags", where(self))))
+
+    @property
     def gpu_variables(self) -> tuple[HostVariable, ...]:
         """Of its pods' environment; none where there are no GPUs."""
         if self.row.platform != "gpu":
             return ()
-        return gpu_networks.variables(self.network_of_gpus, not self.allow_sockets)
+        own = (HostVariable(XLA_FLAGS, self.xla_flags, "xla_flags of the stack"),) if self.xla_flags else ()
+        return (*gpu_networks.variables(self.network_of_gpus, not self.allow_sockets), *own)
 
     @property
     def network_notices(self) -> tuple[str, ...]:
@@ -49,6 +59,10 @@ class GpuTerms(Terms):
         if self.row.platform != "gpu" or self.row.hosts * self.slices == 1:
             return ()
         return gpu_networks.notices(self.network_of_gpus, not self.allow_sockets)
+
+    def check_place(self) -> None:
+        super().check_place()
+        _flags_rule(self)
 
     def check_gpu_network(self) -> None:
         """Raises SettingsError for a network that the accelerator does not have."""
@@ -68,6 +82,23 @@ class GpuTerms(Terms):
             f"network between them; write one, choose another accelerator, or take plain sockets with `gpu_network: "
             f"none` and `allow_sockets: true` ({where(self)})"
         )
+
+
+def _flags_rule(settings: GpuTerms) -> None:
+    """An unknown flag aborts every host at its start."""
+    if not settings.xla_flags:
+        return
+    if settings.row.platform != "gpu":
+        raise SettingsError(
+            f"xla_flags is given in {where(settings)}, but {settings.row.name} has no GPUs; leave it out"
+        )
+    try:
+        flags = parse(settings.xla_flags, "xla_flags", where(settings))
+    except FlagError as error:
+        raise SettingsError(f"{error} ({where(settings)})") from None
+    for flag in flags:
+        if problem := of_locked_jaxlib().problem(flag.name):
+            raise SettingsError(f"xla_flags has {flag.name} in {where(settings)}: {problem}")
 
 
 def _gpu_network_rule(settings: GpuTerms) -> None:

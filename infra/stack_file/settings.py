@@ -157,6 +157,11 @@ class Workload(_Frozen):
         return False
 
     @property
+    def compiler_flags(self) -> tuple[str, ...]:
+        """Of XLA, those that the stack says itself."""
+        return ()
+
+    @property
     def row(self) -> Accelerator:
         return hardware.find(self.accelerator)
 

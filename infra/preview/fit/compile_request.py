@@ -74,5 +74,7 @@ def compile_request_of(workload: Workload, spec: RunSpec) -> CompileRequest:
     every = maxtext_arguments(spec, HostFiles("", ""), None)
     arguments = {key: value for key, value in sorted(every.items()) if key not in _NOT_COMPILED}
     environment = compile_environment(workload, spec.platform).id
-    gpu = gpu_target.of(workload.row, workload.network_of_gpus, workload.channel) if spec.platform == "gpu" else None
+    gpu = None
+    if spec.platform == "gpu":
+        gpu = gpu_target.of(workload.row, workload.network_of_gpus, workload.channel, workload.compiler_flags)
     return CompileRequest(workload.row.name, spec.slices, environment, arguments, gpu)

@@ -8,6 +8,7 @@ far that is from a real card was measured on one H200 (measurements.py, docs/fit
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from infra.hardware import Accelerator
@@ -20,6 +21,7 @@ from training.gpu_environment import MEMORY_SHARE, flags
 
 ERROR = 0.03  # of the peak; the largest found is 0.026, of fp8 (tests/unit/test_gpu_target.py)
 _GIB = 2**30
+_DUMPS = "--xla_dump"  # files that are wanted of hosts, not of whoever previews
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,10 @@ class GpuTarget:
     hbm_gib: float
 
 
-def of(row: Accelerator, network: str, channel: str) -> GpuTarget | None:
+def of(row: Accelerator, network: str, channel: str, own: Iterable[str] = ()) -> GpuTarget | None:
     """None for a card that nobody has described. network: between hosts, as training/gpu_environment.py names it.
+
+    own: flags of the stack, which win over those that hosts get anyway.
 
     Raises SettingsError for a channel without a lock.
     """
@@ -86,9 +90,10 @@ def of(row: Accelerator, network: str, channel: str) -> GpuTarget | None:
     major, minor, patch = cudnn.split(".")[:3]
     version = {"cudnn": f"{major}.{minor}.{patch}", "major": major, "minor": minor, "patch": patch}
     text = _HOPPER % (dataclasses.asdict(card) | version)
-    of_hosts = tuple(f"{each.name}={each.value}" for each in flags(network, jaxlib))
+    of_hosts = {each.name: f"{each.name}={each.value}" for each in flags(network, jaxlib)}
+    of_hosts |= {flag.partition("=")[0]: flag for flag in own if not flag.startswith(_DUMPS)}
     hbm_gib = round(card.memory * MEMORY_SHARE / _GIB, 2)
-    return GpuTarget(text, version["cudnn"], of_hosts, row.hosts, row.devices_per_host, hbm_gib)
+    return GpuTarget(text, version["cudnn"], tuple(of_hosts.values()), row.hosts, row.devices_per_host, hbm_gib)
 
 
 def judged(compiled: FitVerdict) -> FitVerdict:
