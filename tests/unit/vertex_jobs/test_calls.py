@@ -37,6 +37,7 @@ def test_two_equal_creates_are_two_jobs(caller: Caller) -> None:
         ("labels.run:*", ["x2", "x1"]),
         ('labels.run:* AND NOT display_name="x2"', ["x1"]),
         ('display_name="x1" OR display_name="y"', ["y", "x1"]),
+        ('display_name="x1" OR display_name="y" AND state="JOB_STATE_RUNNING"', []),  # OR binds closer
         ('display_name:"x*"', ["x2", "x1"]),
         ('state="JOB_STATE_RUNNING"', []),
         ('state!="JOB_STATE_RUNNING" display_name="y"', ["y"]),
