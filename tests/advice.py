@@ -105,6 +105,7 @@ RUNS = {
         "gcloud secrets versions add --data-file --project",
         "gcloud services enable --project",
     ),
+    "tests/unit/vertex_jobs/test_by_hand.py::test_the_command_serves_until_ctrl_c": ("slipway emulate --run",),
     "tests/unit/test_stored_data.py::test_the_command_says_what_a_stack_writes": ("slipway data push",),
     "tests/unit/test_doctor.py::test_our_plugin_without_the_right_to_be_executed": ("chmod +x",),
     "tests/unit/test_vertex_import.py::test_it_writes_the_stack_and_never_over_one_that_is_there": (

@@ -123,15 +123,25 @@ def _jobset(environ: Environment, metadata: Metadata) -> Host:
 
 
 def _vertex(environ: Environment, metadata: Metadata) -> Host:
+    """Google's page promises CLUSTER_SPEC alone, whose task is this replica; scripts of users read the others."""
     try:
-        pools = json.loads(_text(environ, "CLUSTER_SPEC"))["cluster"]
+        said = json.loads(_text(environ, "CLUSTER_SPEC"))
+        pools: Mapping[str, list[str]] = said["cluster"]
         count = sum(len(hosts) for hosts in pools.values())
+        if not {"RANK", "MASTER_ADDR", "MASTER_PORT"} & environ.keys():
+            return _by_task(pools, count, str(said["task"]["type"]), int(said["task"]["index"]))
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError):
         raise HostError(
             f"CLUSTER_SPEC is {environ['CLUSTER_SPEC'][:80]!r}; expected JSON with cluster.<pool>: [hosts]"
         ) from None
     address, port = _text(environ, "MASTER_ADDR"), _integer(environ, "MASTER_PORT")
     return Host(_integer(environ, "RANK"), count, _address(address, port, "MASTER_ADDR"), "RANK")
+
+
+def _by_task(pools: Mapping[str, list[str]], count: int, pool: str, index: int) -> Host:
+    """The first pool is the master's, and ranks go on from pool to pool."""
+    before = sum(len(pools[name]) for name in sorted(pools) if name < pool)
+    return Host(before + index, count, _address(pools[min(pools)][0], None, "CLUSTER_SPEC"), "CLUSTER_SPEC")
 
 
 # First match wins. What a person or a template sets by hand comes before what a platform sets on every pod.

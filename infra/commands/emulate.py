@@ -135,7 +135,7 @@ def vertex(
             fail(f"port {port} and the two after it cannot be used ({error.strerror}); give another one with --port")
         typer.echo(f"Vertex AI emulator: {api.url} shows its jobs, and has their logs as Cloud Logging does")
         typer.echo(f"in another shell: export {VERTEX}={api.url} {STORAGE}={store.url}")
-        typer.echo(f"for gcloud there: export {_GCLOUD_JOBS}={api.url}/ {_GCLOUD_LOGS}={api.url}/")
+        typer.echo(f"for gcloud, in that shell: export {_GCLOUD_JOBS}={api.url}/ {_GCLOUD_LOGS}={api.url}/")
         what = f"commands of containers run here, in {directory / 'jobs'}" if run else "containers are pretended"
         typer.echo(f"{what}; written from the documentation, never compared with the real service; Ctrl-C ends it")
         for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs deaf to Ctrl-C

@@ -12,11 +12,12 @@ import typer
 
 from infra import hardware
 from infra.commands.terminal import fail
-from infra.emulated import TPU
+from infra.emulated import TPU, VERTEX
 from infra.names import PLACEHOLDER_PROJECT
 from infra.paths import stack_file
 from infra.preview.new_stack import OWNER, NewStack, text
 from infra.stack_file import settings as stack_settings
+from infra.targets import registry
 from infra.tiers import Tier
 
 app = typer.Typer(no_args_is_help=True)
@@ -47,16 +48,17 @@ def new(
     path = stack_file(new_stack.name)
     emulated = hardware.find(accelerator).emulated
     if emulated:
-        os.environ.setdefault(TPU, "http://127.0.0.1")  # its emulator starts once the file is there
+        for variable in (TPU, VERTEX):
+            os.environ.setdefault(variable, "http://127.0.0.1")  # its emulator starts once the file is there
     try:
         written = text(new_stack)
-        stack_settings.from_text(new_stack.name, written)
+        settings = stack_settings.from_text(new_stack.name, written)
         with path.open("x", encoding="utf-8") as file:
             file.write(written)
     except FileExistsError:
         fail(f"stacks/{path.name} is there already; remove it, or give another --variant")
     then = (
-        "start its cloud: slipway emulate tpu --boot"
+        f"start its cloud: {registry.of(settings.target).emulator}"
         if emulated
         else f"see what it would cost: slipway preview {new_stack.name}"
     )

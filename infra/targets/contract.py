@@ -43,11 +43,13 @@ class TargetContract[S, P](ABC):
     asks: the variables of infra/emulated.py that may put something else where its stacks ask a service.
     plugins: the engine's plugins that its stacks need besides ours, as `pulumi plugin install resource` names them.
     stacks_begin: what its stacks are named before the accelerator; empty where nothing stands before it.
+    emulator: the command that is its cloud, with accelerators that nobody else has; empty where there is none.
     """
 
     asks: frozenset[str] = frozenset()
     plugins: frozenset[str] = frozenset()
     stacks_begin: str = ""
+    emulator: str = ""
 
     @property
     def name(self) -> str:

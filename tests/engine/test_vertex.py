@@ -14,7 +14,7 @@ from infra.preview.planned_changes import changes
 from tests.engine.clone import Clone, said
 from tests.engine.project import kill_engine, until
 from tests.engine.tpu_cloud import PROJECT, write
-from tests.engine.vertex_cloud import emulated_vertex, running_vertex
+from tests.engine.vertex_cloud import emulated_vertex
 
 STACKS = ("vertex-a3-mega-2", "vertex-a3-mega-4")
 
@@ -73,27 +73,3 @@ def test_the_life_of_a_shipped_stack(clone: Clone, api: VertexApi, like: str) ->
     done = clone.pulumi("destroy", stack)
     assert done.returncode == 0, said(done)
     assert api.cloud.jobs == {}
-
-
-@pytest.mark.sample(0)  # minutes of a processor; tests/training/test_vertex_job.py trains without bootstrap and engine
-def test_a_custom_job_trains_is_stopped_and_goes_on(clone: Clone, tmp_path: Path) -> None:
-    """Its containers run: bootstrap.sh, by their account, from buckets; then what day 2 sees of it and does with it."""
-    with running_vertex(clone, tmp_path) as stack:
-        done = clone.pulumi("up", stack)
-        assert done.returncode == 0, said(done)
-        until(lambda: [host["phase"] for host in clone.status(stack)["hosts"]] == ["training"] * 2, "both train")
-        log = clone.run("slipway", "logs", stack, "--host", "1")
-        assert "slipway: 2 hosts, 2 devices, all take part" in said(log)
-        stop = clone.run("slipway", "stop", stack)
-        assert stop.returncode == 0, said(stop)
-        status = clone.status(stack)
-        assert (status["phase"], status["step"] > 0) == ("interrupted", True), status
-        start = clone.run("slipway", "start", stack)
-        assert start.returncode == 0, said(start)
-        until(
-            lambda: (now := clone.status(stack))["phase"] == "training" and now["step"] > status["step"], "it goes on"
-        )
-        again = clone.pulumi("preview", stack, "--expect-no-changes")
-        assert again.returncode == 0, said(again)
-        done = clone.pulumi("destroy", stack)
-        assert done.returncode == 0, said(done)

@@ -60,6 +60,13 @@ JOBSET = {
     "JAX_PROCESS_COUNT": "6",
 }
 CLUSTER = {"cluster": {"workerpool0": ["w0:2222"], "workerpool1": ["w1:2222", "w2:2222"]}, "environment": "cloud"}
+
+
+def vertex_task(pool: str, index: int) -> dict[str, str]:
+    """All that Google's page promises a replica."""
+    return {"CLUSTER_SPEC": json.dumps(CLUSTER | {"task": {"type": pool, "index": index}})}
+
+
 VERTEX = {"CLUSTER_SPEC": json.dumps(CLUSTER), "RANK": "2", "MASTER_ADDR": "w0", "MASTER_PORT": "2222"}
 
 
@@ -78,6 +85,8 @@ VERTEX = {"CLUSTER_SPEC": json.dumps(CLUSTER), "RANK": "2", "MASTER_ADDR": "w0",
             (1, 2, "head:99"),
         ),
         (VERTEX, (2, 3, "w0:2222")),
+        (vertex_task("workerpool0", 0), (0, 3, "w0:2222")),
+        (vertex_task("workerpool1", 1), (2, 3, "w0:2222")),
     ],
 )
 def test_row_of_the_environment(environ: dict[str, str], expected: tuple[int, int, str]) -> None:
@@ -195,6 +204,8 @@ def test_rows_are_tried_in_a_fixed_order() -> None:
         ({"JOB_COMPLETION_INDEX": "0"}, "jobset: PROCESSES_IN_JOB is not set"),
         ({**VERTEX, "CLUSTER_SPEC": "{}"}, "vertex: CLUSTER_SPEC is '{}'"),
         ({"RANK": "0"}, "vertex: CLUSTER_SPEC is not set"),
+        ({"CLUSTER_SPEC": json.dumps(CLUSTER), "RANK": "0"}, "vertex: MASTER_ADDR is not set"),
+        ({"CLUSTER_SPEC": json.dumps(CLUSTER)}, "vertex: CLUSTER_SPEC is '{"),
         ({}, "tpu-vm: no metadata server with agent-worker-number"),
     ],
 )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 class TpuVm(PaidContract["TpuVmSettings", "TrainingPlan[TpuVmSettings]"]):
     asks = frozenset((TPU, STORAGE, QUESTIONS))
+    emulator = "slipway emulate tpu --boot"
 
     def settings(self) -> type[TpuVmSettings]:
         from infra.targets.tpu_vm.settings import TpuVmSettings

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class Vertex(PaidContract["VertexSettings", "TrainingPlan[VertexSettings]"]):
     asks = frozenset((VERTEX, STORAGE, QUESTIONS))
     stacks_begin = "vertex"
+    emulator = "slipway emulate vertex --run"
 
     def settings(self) -> type[VertexSettings]:
         from infra.targets.vertex.settings import VertexSettings

@@ -168,8 +168,8 @@ def _emulated_rule(settings: VertexSettings) -> None:
     endpoint = os.environ.get(emulated.VERTEX, "")
     if settings.row.emulated and (not endpoint or emulated.is_googles(endpoint)):
         raise SettingsError(
-            f"accelerator is '{settings.accelerator}' in {where(settings)}, which Google does not have; export "
-            f"{emulated.VERTEX} as an emulator of Vertex AI says, or name one of `slipway hardware vertex`"
+            f"accelerator is '{settings.accelerator}' in {where(settings)}, which Google does not have; run `slipway "
+            f"emulate vertex --run` and export {emulated.VERTEX} as it says, or name one of `slipway hardware vertex`"
         )
 
 
