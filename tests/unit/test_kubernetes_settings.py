@@ -149,7 +149,9 @@ def test_jobset_is_installed_where_that_is_allowed_from_a_file_that_is_the_relea
 
 
 def test_wheels_and_text_lie_in_s3_and_checkpoints_on_the_volume() -> None:
-    settings = made(**IN_S3, account_annotations={"eks.amazonaws.com/role-arn": ROLE}, data="stdlib", training=OWN)
+    settings = made(
+        **IN_S3, account_annotations={"eks.amazonaws.com/role-arn": ROLE}, data="stdlib", steps=4, training=OWN
+    )
     places = settings.places
     assert (places.artifacts, places.data) == ("s3://bucket/slipway", "s3://bucket/slipway/prepared")
     assert places.runs == "/mnt/training/runs/eks-h100-2"

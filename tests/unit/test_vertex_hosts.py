@@ -82,17 +82,17 @@ def test_how_far_it_is(api: VertexApi, stack: VertexStack, hosts: VertexHosts, t
         {
             "step": float(step),
             "learning/loss": 9.0 - step,
-            "perf/step_time_seconds": 2.0,
+            "slipway/step_s": 2.0,
             "perf/per_device_tflops": 800.0,
         }
-        for step in range(3)
+        for step in range(9)
     ]
     left.chunk(0, started, 0, *lines)
     status = status_of(hosts)
     (host, other) = status.hosts
-    assert (host.phase, host.step, host.loss, other.phase) == ("training", 3, 7.0, "booting")
+    assert (host.phase, host.step, host.loss, other.phase) == ("training", 9, 1.0, "booting")
     assert host.tokens_per_s == spec.tokens_per_step / 2
-    assert "400 TFLOP/s a device, MFU 40%" in " ".join(cells(host))
+    assert "400 TFLOP/s a device, MFU 40.4%" in " ".join(cells(host))
 
 
 def test_logs_are_the_replicas_own(api: VertexApi, stack: VertexStack, hosts: VertexHosts) -> None:

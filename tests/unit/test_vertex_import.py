@@ -173,7 +173,7 @@ def test_the_job_whose_name_says_4_machines_and_whose_pools_have_8() -> None:
   slipway:steps: 400
   slipway:data: synthetic
   slipway:runs: gs://some-output
-  slipway:xla_flags: --xla_dump_hlo_pass_re=.* --xla_gpu_enable_triton_gemm=false """
+  slipway:xla_flags: --xla_dump_hlo_pass_re=.* """
         """--xla_gpu_all_reduce_combine_threshold_bytes=536870912 --xla_gpu_enable_pipelined_all_gather=true """
         """--xla_disable_hlo_passes=rematerialization
   slipway:training:
@@ -402,7 +402,7 @@ def test_each_flag_is_dead_or_the_default_or_had_anyway_or_left_to_say() -> None
     flags = (
         "--xla_gpu_graph_level=0 --xla_gpu_enable_async_all_gather=true --xla_gpu_enable_cudnn_fmha=false "
         "--xla_gpu_enable_highest_priority_async_stream=true --xla_gpu_enable_latency_hiding_scheduler=true "
-        "--xla_gpu_enable_triton_gemm=0 --xla_gpu_enable_triton_gemm=false "
+        "--xla_gpu_enable_dynamic_slice_fusion=0 --xla_gpu_enable_dynamic_slice_fusion=false "
         "--xla_gpu_all_reduce_combine_treshold_bytes=1"
     )
     made = job(*both("containerSpec.env", [{"name": "XLA_FLAGS", "value": flags}]))
@@ -415,11 +415,11 @@ def test_each_flag_is_dead_or_the_default_or_had_anyway_or_left_to_say() -> None
     assert why["--xla_gpu_enable_cudnn_fmha=false"] == f"jaxlib {version} takes it and does nothing"
     assert why["--xla_gpu_enable_highest_priority_async_stream=true"] == f"is the default of jaxlib {version}"
     assert why["--xla_gpu_enable_latency_hiding_scheduler=true"].startswith("hosts have it without being told: ")
-    assert why["--xla_gpu_enable_triton_gemm"] == "is given 2 times: 0, false; the last holds, as in jaxlib"
+    assert why["--xla_gpu_enable_dynamic_slice_fusion"] == "is given 2 times: 0, false; the last holds, as in jaxlib"
     assert why["--xla_gpu_all_reduce_combine_treshold_bytes=1"].endswith(
         "; nearest: --xla_gpu_all_reduce_combine_threshold_bytes"
     )
-    assert made.settings.compiler_flags == ("--xla_gpu_enable_triton_gemm=false",)
+    assert made.settings.compiler_flags == ("--xla_gpu_enable_dynamic_slice_fusion=false",)
 
 
 def test_a_variable_of_nccl_is_the_plugins_own_set_or_not() -> None:
@@ -439,13 +439,13 @@ def test_xla_flags_of_a_stack_must_be_the_locked_jaxlibs() -> None:
         stack_settings.SettingsError, match=r"xla_flags has --xla_gpu_graph_level in .*_command_buffer="
     ):
         stack_settings.from_text("vertex-a3-mega-2", wrong)
-    known = wrong.replace("graph_level=0", "enable_triton_gemm=false --xla_dump_to=/x")
+    known = wrong.replace("graph_level=0", "enable_dynamic_slice_fusion=false --xla_dump_to=/x")
     good = stack_settings.from_text("vertex-a3-mega-2", known)
     assert isinstance(good, stack_settings.Settings)
     flags = {each.value: each.why for each in variables(good) if each.name == "XLA_FLAGS"}
-    assert flags["--xla_gpu_enable_triton_gemm=false"] == "xla_flags of the stack"
+    assert flags["--xla_gpu_enable_dynamic_slice_fusion=false"] == "xla_flags of the stack"
     request = compile_request_of(good, run_plan.run_spec(good, "/", None))
-    assert request.gpu and "--xla_gpu_enable_triton_gemm=false" in request.gpu.flags
+    assert request.gpu and "--xla_gpu_enable_dynamic_slice_fusion=false" in request.gpu.flags
     assert not [flag for flag in request.gpu.flags if "dump" in flag], "files are wanted of hosts"
 
 
@@ -563,9 +563,9 @@ def test_what_the_command_refuses(words: list[str], message: str) -> None:
 
 
 def test_flags_alone() -> None:
-    flags = "--xla_gpu_graph_level=0 --xla_gpu_enable_triton_gemm=false --xla_gpu_enable_latency_hiding_scheduler=true"
+    flags = "--xla_gpu_graph_level=0 --xla_gpu_enable_dynamic_slice_fusion=false --xla_gpu_autotune_level=4"
     done = CliRunner().invoke(app, ["import", "xla-flags", "--json", flags])
-    assert json.loads(done.output)["left"] == "--xla_gpu_enable_triton_gemm=false"
+    assert json.loads(done.output)["left"] == "--xla_gpu_enable_dynamic_slice_fusion=false"
     beside = CliRunner().invoke(app, ["import", "xla-flags", "--stack", "vertex-a3-mega-2", *flags.split()])
     assert beside.output.startswith("dropped:\n  --xla_gpu_graph_level=0: jaxlib ")
-    assert beside.output.endswith("left to say: --xla_gpu_enable_triton_gemm=false\n")
+    assert beside.output.endswith("left to say: --xla_gpu_enable_dynamic_slice_fusion=false\n")
