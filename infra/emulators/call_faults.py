@@ -6,6 +6,7 @@ faults of an operation, which only the service that answers with one can carry o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -126,17 +127,23 @@ _TIMEOUTS = (FaultKind.TIMEOUT, FaultKind.TIMEOUT_AFTER)
 _CUTS_WITHOUT_ANSWER = (FaultKind.CUT_AFTER, FaultKind.CUT_WITHIN, FaultKind.TIMEOUT_AFTER)
 
 
-def before(fault: Fault, *, too_many: RpcError, denied: RpcError, unauthenticated: RpcError) -> None:
+def before(
+    fault: Fault,
+    *,
+    too_many: Callable[[], RpcError],
+    denied: Callable[[], RpcError],
+    unauthenticated: Callable[[], RpcError],
+) -> None:
     """Carries out a fault that comes before the call has an effect. Raises RpcError or CutError."""
     if not fault.kind.has_effect:
         _disturb(fault)
     match fault.kind:
         case FaultKind.TOO_MANY_REQUESTS:
-            raise too_many
+            raise too_many()
         case FaultKind.DENIED:
-            raise denied
+            raise denied()
         case FaultKind.UNAUTHENTICATED:
-            raise unauthenticated
+            raise unauthenticated()
         case FaultKind.SLOW:
             _hold(fault, fault.delay_s)
         case _:

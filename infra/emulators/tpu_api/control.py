@@ -33,12 +33,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol
 
-from infra.emulators.call_faults import Call, Fault, FaultKind
+from infra.emulators.call_faults import Call, Fault
+from infra.emulators.rpc_emulator import Act
 from infra.emulators.tpu_api.checks import Place
 from infra.emulators.tpu_api.cloud import Cloud
 from infra.emulators.tpu_api.levers import instance_name
@@ -56,37 +54,10 @@ class Emulator(Protocol):
     calls: list[Call]
     faults: list[Fault]
     speed: float
-    lock: threading.RLock
-
-    def fail(self, kind: FaultKind, rpc: str = "", **fields: Any) -> Fault: ...
-    def release_all(self) -> None: ...
-    def save(self) -> None: ...
-    def tick(self) -> None: ...
 
 
 _RECENT = 60
 _SHOWN_OF_HOSTS = ("phase", "reason", "step", "steps", "loss", "tokens_per_s", "updated")
-_JSON = "application/json"
-
-
-def answer(api: Emulator, method: str, target: str, body: bytes) -> tuple[int, str, bytes]:
-    """Status, content type and body."""
-    path = target.partition("?")[0]
-    if path == "/" and method == "GET":
-        return 200, "text/html; charset=utf-8", Path(__file__).with_name("page.html").read_bytes()
-    act = _ACTS.get((method, path))
-    if act is None:
-        known = ", ".join(f"{method} {path}" for method, path in _ACTS)
-        return 404, _JSON, _error(f"there is no {method} {path}; there are: {known}")
-    try:
-        arguments: Any = json.loads(body) if body else {}
-        with api.lock:
-            api.tick()
-            result = act(api, arguments)
-        api.save()
-    except (ValueError, TypeError, KeyError, IndexError) as error:
-        return 400, _JSON, _error(f"{type(error).__name__}: {error}")
-    return 200, _JSON, json.dumps({} if result is None else result).encode()
 
 
 def state(api: Emulator) -> dict[str, Any]:
@@ -216,10 +187,6 @@ def _reservations(api: Emulator) -> list[dict[str, Any]]:
     ]
 
 
-def _error(message: str) -> bytes:
-    return json.dumps({"error": message}).encode()
-
-
 def _refuse(api: Emulator, arguments: dict[str, Any]) -> None:
     how = arguments.pop("how")
     api.cloud.levers.refuse(arguments.pop("zone"), None if how is None else ZoneRefusal(how), **arguments)
@@ -239,28 +206,8 @@ def _set_node(api: Emulator, arguments: dict[str, Any]) -> None:
     api.cloud.levers.set_node_state(state=NodeState(arguments.pop("state")), **arguments)
 
 
-def _add_fault(api: Emulator, arguments: dict[str, Any]) -> dict[str, Any]:
-    name = arguments.pop("kind")
-    if name not in FaultKind.__members__:
-        raise ValueError(f"{name} is not a kind of fault; kinds: {', '.join(FaultKind.__members__)}")
-    return api.fail(FaultKind[name], **arguments).to_json()
-
-
-def _forget_faults(api: Emulator, _: Any) -> None:
-    api.release_all()
-    api.faults.clear()
-
-
-def _set_speed(api: Emulator, arguments: dict[str, Any]) -> None:
-    api.speed = float(arguments["speed"])
-
-
-_Act = Callable[[Emulator, Any], Any]
-_ACTS: dict[tuple[str, str], _Act] = {
+LEVERS: dict[tuple[str, str], Act] = {  # beside those of every such emulator
     ("GET", "/_/state"): lambda api, _: state(api),
-    ("GET", "/_/calls"): lambda api, _: [call.to_json() for call in api.calls],
-    ("DELETE", "/_/calls"): lambda api, _: api.calls.clear(),
-    ("POST", "/_/advance"): lambda api, arguments: api.cloud.transitions.advance(arguments["seconds"]),
     ("POST", "/_/capacity"): lambda api, arguments: api.cloud.levers.set_capacity(**arguments),
     ("POST", "/_/stockout"): lambda api, arguments: api.cloud.levers.stockout(**arguments),
     ("POST", "/_/refuse"): _refuse,
@@ -274,11 +221,6 @@ _ACTS: dict[tuple[str, str], _Act] = {
     ("POST", "/_/network"): lambda api, arguments: api.cloud.levers.set_network(**arguments),
     ("POST", "/_/node"): _set_node,
     ("POST", "/_/maintenance"): lambda api, arguments: api.cloud.levers.set_maintenance(**arguments),
-    ("POST", "/_/speed"): _set_speed,
-    ("GET", "/_/faults"): lambda api, _: [fault.to_json() for fault in api.faults],
-    ("POST", "/_/faults"): _add_fault,
-    ("DELETE", "/_/faults"): _forget_faults,
-    ("POST", "/_/release"): lambda api, _: api.release_all(),
     ("GET", "/_/snapshot"): lambda api, _: api.cloud.ledger.snapshot(),
     ("POST", "/_/restore"): lambda api, arguments: api.cloud.ledger.restore(arguments),
 }

@@ -23,13 +23,10 @@ Each lever raises ValueError for a name that does not exist. Owns the names of t
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol
 
-from infra.emulators.call_faults import Call, Fault, FaultKind
+from infra.emulators.call_faults import Call, Fault
+from infra.emulators.rpc_emulator import Act
 from infra.emulators.vertex_jobs.job_calls import JobCalls
 from infra.emulators.vertex_jobs.job_cloud import JobCloud
 from infra.emulators.vertex_jobs.job_records import EmulatedJob, MachineTerms, Region
@@ -37,7 +34,6 @@ from infra.emulators.vertex_jobs.job_stock import MachineLimit
 from infra.emulators.vertex_jobs.replicas import PretendedReplicas
 
 _RECENT = 60
-_JSON = "application/json"
 
 
 class JobEmulator(Protocol):
@@ -48,32 +44,6 @@ class JobEmulator(Protocol):
     calls: list[Call]
     faults: list[Fault]
     speed: float
-    lock: threading.RLock
-
-    def fail(self, kind: FaultKind, rpc: str = "", **fields: Any) -> Fault: ...
-    def release_all(self) -> None: ...
-    def advance(self, seconds: float) -> None: ...
-    def tick(self) -> None: ...
-
-
-def answer(api: JobEmulator, method: str, target: str, body: bytes) -> tuple[int, str, bytes]:
-    """Status, content type and body."""
-    path = target.partition("?")[0]
-    if path == "/" and method == "GET":
-        return 200, "text/html; charset=utf-8", Path(__file__).with_name("page.html").read_bytes()
-    act = _ACTS.get((method, path))
-    if act is None:
-        known = ", ".join(f"{method} {path}" for method, path in _ACTS)
-        return 404, _JSON, json.dumps({"error": f"there is no {method} {path}; there are: {known}"}).encode()
-    try:
-        arguments: Any = json.loads(body) if body else {}
-        with api.lock:
-            api.tick()
-            result = act(api, arguments)
-            api.tick()
-    except (ValueError, TypeError, KeyError) as error:
-        return 400, _JSON, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode()
-    return 200, _JSON, json.dumps({} if result is None else result).encode()
 
 
 def state(api: JobEmulator) -> dict[str, Any]:
@@ -164,29 +134,8 @@ def _maintenance(api: JobEmulator, arguments: dict[str, Any]) -> None:
     api.cloud.maintain(job, replica)
 
 
-def _add_fault(api: JobEmulator, arguments: dict[str, Any]) -> dict[str, Any]:
-    name = arguments.pop("kind")
-    if name not in FaultKind.__members__:
-        raise ValueError(f"{name} is not a kind of fault; kinds: {', '.join(FaultKind.__members__)}")
-    return api.fail(FaultKind[name], **arguments).to_json()
-
-
-def _forget_faults(api: JobEmulator, _: Any) -> None:
-    api.release_all()
-    api.faults.clear()
-
-
-def _set_speed(api: JobEmulator, arguments: dict[str, Any]) -> None:
-    api.speed = float(arguments["speed"])
-
-
-_Act = Callable[[JobEmulator, Any], Any]
-_ACTS: dict[tuple[str, str], _Act] = {
+LEVERS: dict[tuple[str, str], Act] = {  # beside those of every such emulator
     ("GET", "/_/state"): lambda api, _: state(api),
-    ("GET", "/_/calls"): lambda api, _: [call.to_json() for call in api.calls],
-    ("DELETE", "/_/calls"): lambda api, _: api.calls.clear(),
-    ("POST", "/_/advance"): lambda api, said: api.advance(said["seconds"]),
-    ("POST", "/_/speed"): _set_speed,
     ("POST", "/_/machines"): _machines,
     ("POST", "/_/quota"): _quota,
     ("POST", "/_/reservation"): lambda api, said: _limit(api.cloud.stock.reservations, said["name"], said["count"]),
@@ -195,8 +144,4 @@ _ACTS: dict[tuple[str, str], _Act] = {
     ("POST", "/_/exit"): _exit,
     ("POST", "/_/preempt"): lambda api, said: api.cloud.preempt(_find(api, said["job"])),
     ("POST", "/_/maintenance"): _maintenance,
-    ("GET", "/_/faults"): lambda api, _: [fault.to_json() for fault in api.faults],
-    ("POST", "/_/faults"): _add_fault,
-    ("DELETE", "/_/faults"): _forget_faults,
-    ("POST", "/_/release"): lambda api, _: api.release_all(),
 }
