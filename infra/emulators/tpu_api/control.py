@@ -32,7 +32,6 @@ Owns the names of these calls and what the page is told. Refuses to own what the
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any, Protocol
 
 from infra.emulators.call_faults import Call, Fault
