@@ -33,7 +33,7 @@ HOSTS = "tests/training"
 _LAUNCHES = f"{HOSTS}/test_launch.py"  # takes half of the hosts' time, much of which it waits
 OPERATORS = ("tests/unit", "tests/engine")
 CLUSTER = "tests/cluster"  # where a Kubernetes control plane is built, which takes minutes
-_WORKERS = ("-n", "4")  # on two cores: lives of stacks wait for half of their time
+_WORKERS = ("-n", "5")  # on two cores: lives of stacks wait for half of their time
 MOST_REPEATED = 5
 
 
